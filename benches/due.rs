@@ -42,7 +42,7 @@ impl Soloist {
             schedule.add(event).expect("the event is in order");
         }
         let mut soloist = Self { events, attributes, observe, schedule, ticks: 0, kept: None };
-        // In the first ticks, maps and buffers grow.
+        // Two ticks are not measured, because maps and buffers grow in the first ticks.
         soloist.tick();
         soloist.tick();
         soloist

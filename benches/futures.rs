@@ -16,7 +16,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::Notify;
 use tokio_cron_scheduler::{Job, JobScheduler};
 
-/// The servers of the tests.
+/// The modules of the tests that start real servers.
 #[allow(dead_code)]
 #[path = "../tests/it/servers"]
 mod servers {
@@ -84,7 +84,7 @@ impl Occurrence {
         }
         if before + 1 < MANY {
             let patience = tokio::time::timeout(PATIENCE, full).await;
-            return patience.unwrap_or_else(|_| panic!("only {} began", self.at_work.load(Ordering::SeqCst)));
+            return patience.unwrap_or_else(|_| panic!("only {} futures began", self.at_work.load(Ordering::SeqCst)));
         }
         let began = self.began.lock().expect("no thread panics").take().expect("it has begun");
         let mut took = self.took.lock().expect("no thread panics");

@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     )?;
     let report = schedule.run_due(Utc::now());
     // In a program that cron starts, return the report: cron mails the failure, and the exit code is 1.
-    if report.is_failure() { Ok(()) } else { Err("the command of this example fails".into()) }
+    if report.is_failure() { Ok(()) } else { Err("the command of this example must fail".into()) }
 }
 
 /// Starts `command`, and writes the failure to its standard input. The report shows an error of `send` as an error of

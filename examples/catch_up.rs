@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     schedule.add(
         Event::call("invoices:send", |run| println!("the invoices of {}", run.occurrence().date_naive()))
             .daily_at("02:30")
-            .on_one_server() // its claims record which occurrences have run
+            .on_one_server() // the claims record which occurrences have run
             .catch_up(Duration::from_secs(6 * 3600)),
     )?;
     let tick = |at: &str| -> Result<(), Box<dyn Error>> {

@@ -2,10 +2,10 @@
 //! same: `soloist pause`.
 //!
 //! ```text
-//! cargo run --example pause -- file:/tmp/fleet shop 90 "the orders are migrated"   # 90 minutes, or until it is resumed
+//! cargo run --example pause -- file:/tmp/fleet shop 90 "the orders are migrated"   # for 90 minutes at most
 //! cargo run --example pause -- file:/tmp/fleet shop          # shows whether it is paused, by whom, until when and why
 //! cargo run --example pause -- file:/tmp/fleet shop resume
-//! cargo run --example pause -- file:/tmp/fleet shop/import 90 "the supplier is out"   # its event `import` alone
+//! cargo run --example pause -- file:/tmp/fleet shop/import 90 "the supplier is out"   # only the event `import`
 //! ```
 //!
 //! This program needs no events. It only needs the store and the name of the schedules that it pauses.

@@ -43,7 +43,7 @@ pub(crate) struct Row {
     pub(crate) ratio: Spread,
 }
 
-/// The median, and the quartiles around it.
+/// The median and the two quartiles of measured values.
 #[derive(Clone, Copy)]
 pub(crate) struct Spread {
     pub(crate) low: f64,

@@ -20,7 +20,7 @@ mod sql;
 mod table;
 mod ticks;
 
-/// The servers of the tests.
+/// The modules of the tests that start real servers.
 #[allow(dead_code)]
 #[path = "../../tests/it/servers"]
 mod servers {

@@ -29,7 +29,7 @@ pub(crate) fn race(race: &mut Race) {
         .map(|name| program(name).unwrap_or_else(|| panic!("{name} was not built: run `benches/run --peers`")));
     let work = Work::new("a process that cron starts, files", Unit::Seconds)
         .by("an empty Rust program", NOTHING, starts(empty.as_os_str(), &[], 0))
-        // Its exit code is the number of events that ran.
+        // The exit code of `cron_program` is the number of events that ran.
         .by("soloist, nothing due", LEASE, starts(cron.as_os_str(), &[&path("cron"), "idle"], 0))
         .by("soloist, one event due", LEASE, starts(cron.as_os_str(), &[&path("cron"), "due"], 1));
     race.run(12, work);

@@ -1,4 +1,4 @@
-//! Starts the workers, kills one of them during a run, starts it again, and prints their reports meanwhile.
+//! Starts the workers, kills one worker during a run, restarts this worker, and prints the reports of all workers.
 
 use std::error::Error;
 use std::fmt::Display;

@@ -143,7 +143,7 @@ impl Options {
     }
 }
 
-/// Reads the value of an option. `rule` describes it in an error.
+/// Reads the value of an option. `rule` describes the allowed values in an error.
 fn number<T: FromStr + PartialOrd>(
     arguments: &mut lexopt::Parser,
     range: RangeInclusive<T>,

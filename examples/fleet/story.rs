@@ -35,7 +35,7 @@ pub(crate) struct Run {
 pub(crate) enum End {
     Well,
     Failed(String),
-    /// Ended because the process was killed.
+    /// The run ended because its process was killed.
     Killed,
 }
 
@@ -175,7 +175,7 @@ impl Story {
         lines
     }
 
-    /// Returns the broken promises and other failures; nothing if all is well.
+    /// Returns the broken promises and other failures. The list is empty if all is well.
     pub(crate) fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         for (number, run) in self.runs.iter().enumerate() {
