@@ -45,7 +45,7 @@ impl<M: EventMutex> EventMutex for Audited<M> {
         Some(&self.store) // answers all methods that are not overridden below
     }
 
-    /// Carries out a batch, and reports its admissions. A tick and a `LeaseGuard` send all their requests as batches.
+    /// Passes a batch to the store, and reports its admissions. All requests of a tick or a `LeaseGuard` are batches.
     fn carry_out(&self, batch: &mut Batch) {
         self.store.carry_out(batch);
         batch.admissions().iter().for_each(|slot| self.audit.tell(slot));

@@ -16,7 +16,7 @@ const RIGHT: f64 = 900.0;
 const LINE: f64 = 19.0;
 const STYLE: &str = "@media (prefers-color-scheme: dark) { svg:root { color: #ddd; background: #222 } }";
 
-/// Draws the picture. It has no empty line, because HTML in Markdown ends at an empty line.
+/// Makes the picture. It has no empty line, because HTML in Markdown ends at an empty line.
 pub(crate) fn draw(all: &[Measured]) -> String {
     let ratios = all.iter().flat_map(|measured| &measured.rows).map(|row| row.ratio.median);
     let (low, high) = ratios.fold((1.0_f64, 1.0_f64), |(low, high), ratio| (low.min(ratio), high.max(ratio)));

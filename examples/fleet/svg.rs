@@ -161,7 +161,7 @@ impl Picture<'_> {
         self.add(&format!("<path class=\"{class}\" d=\"M{} {} l10 10 m0 -10 l-10 10\"/>", x - 5, y - 5));
     }
 
-    /// Draws the time from the kill to the restart of the worker.
+    /// Adds the time from the kill to the restart of the worker.
     fn kill(&mut self, kill: Kill) {
         let (from, top) = (self.x(kill.at), top(kill.worker));
         let to = kill.restarted.map_or(self.x(At::minute(self.story.minutes)), |back| self.x(back));
@@ -180,7 +180,7 @@ impl Picture<'_> {
         self.add("</g>");
     }
 
-    /// Draws the arrow from the killed run to the run that took over.
+    /// Adds the arrow from the killed run to the run that took over.
     fn takeover(&mut self) {
         let (Some(died), Some(next)) = (self.story.killed_run(), self.story.takeover()) else { return };
         let (x, y) = (self.x(died.to()), y_of(died.worker, VICTIM, 0) + ROW / 2);
