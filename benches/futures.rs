@@ -2,7 +2,7 @@
 //! memory of the process at that time. Each contender has a process of its own:
 //!
 //! - soloist on one Redis, with a lease and a claim for each future;
-//! - tokio-cron-scheduler, without protection; it ticks by itself, so its time begins with the start of the first future;
+//! - tokio-cron-scheduler, without protection; it ticks by itself, so its time begins when the first future starts;
 //! - tasks of tokio without a scheduler: the least possible cost.
 
 use std::process::Command;

@@ -79,8 +79,8 @@ impl Table {
 /// The store. Each call is a task of the runtime. The calling thread waits for the answer, with a time limit.
 ///
 /// Renewals are tasks of the runtime, too: if the runtime stalls for longer than a term, leases are lost, and their
-/// runs are cancelled. A separate runtime for the store is safer. If the runtime has only one thread, a call from one of
-/// its tasks blocks the runtime, and fails at the time limit.
+/// runs are cancelled. A separate runtime for the store is safer. If the runtime has only one thread, a call from one
+/// of its tasks blocks the runtime, and fails at the time limit.
 #[derive(Clone, Debug)]
 pub(crate) struct AsyncStore {
     table: Arc<Table>,

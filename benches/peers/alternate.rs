@@ -57,7 +57,7 @@ impl<'a> Work<'a> {
         Self { title: title.into(), unit, contenders: Vec::new() }
     }
 
-    /// Adds a contender. A call of `turn` does the work, asserts that the work was done, and returns the measured value.
+    /// Adds a contender. A call of `turn` does the work, asserts that it was done, and returns the measured value.
     pub(crate) fn by(
         mut self,
         name: impl Into<String>,
