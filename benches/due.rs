@@ -1,7 +1,8 @@
-//! Ticks in memory whose report is kept: what metrics add to a hundred due events, and a thousand in the background beside one
-//! after another. And ticks without a due event, of each kind of timetable.
+//! Measures ticks on the store in memory: a hundred due events with and without metrics, a thousand events in the
+//! background and one after another, and ticks without a due event, for each kind of timetable.
 //!
-//! On the system's clock, as in life, and in turns, tick by tick: a machine's speed changes within a second.
+//! Each pair is measured in turns, tick by tick, because the speed of a machine changes within a second. The schedules
+//! use the system's clock, as in production.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -13,8 +14,9 @@ use soloist::{Event, MemoryMutex, Report, Schedule};
 const EVENTS: u64 = 100;
 const MANY: u64 = 1_000;
 
-/// After so many ticks a store has as many claims as it ever has in production, where claims live for a quarter of an hour. Here
-/// they are made much faster.
+/// The number of ticks after which a schedule and its store are replaced. In production, a store has the claims of 15
+/// ticks at most, because a claim lives for a quarter of an hour. In a benchmark, ticks follow each other at once, so
+/// no claim would end.
 const TICKS: u32 = 15;
 
 struct Soloist {
@@ -23,7 +25,7 @@ struct Soloist {
     observe: fn(Schedule) -> Schedule,
     schedule: Schedule,
     ticks: u32,
-    /// The last report: a program that reads it keeps it, too.
+    /// The last report. It is dropped in the next tick, as in a program that reads its reports.
     kept: Option<Report>,
 }
 
@@ -32,7 +34,7 @@ impl Soloist {
         Self::observed(events, attributes, |schedule| schedule)
     }
 
-    /// Makes a schedule, and lets `observe` add to it.
+    /// Makes a schedule with events, to which `observe` can add observers.
     fn observed(events: u64, attributes: fn(Event) -> Event, observe: fn(Schedule) -> Schedule) -> Self {
         let schedule = observe(Schedule::new(MemoryMutex::new()));
         for number in 0..events {
@@ -40,13 +42,13 @@ impl Soloist {
             schedule.add(event).expect("the event is in order");
         }
         let mut soloist = Self { events, attributes, observe, schedule, ticks: 0, kept: None };
-        // In the first ticks, maps and buffers grow.
+        // Two ticks are not measured, because maps and buffers grow in the first ticks.
         soloist.tick();
         soloist.tick();
         soloist
     }
 
-    /// Prepares a tick, without being measured.
+    /// Prepares a tick: replaces the schedule if it has had [`TICKS`] ticks. The time of this call is not measured.
     fn prepare(&mut self) {
         if self.ticks == TICKS {
             let is_in_order = |report: &Report| !report.is_failure() && report.entries().len() as u64 == self.events;
@@ -61,7 +63,7 @@ impl Soloist {
     }
 }
 
-/// Measures one beside the other, and then the other beside the one.
+/// Measures two schedules, which tick in turns. Each of the two benchmarks counts only the time of one schedule.
 fn in_turns(criterion: &mut Criterion, group: &str, events: u64, names: [&str; 2], mut both: [Soloist; 2]) {
     let mut group = criterion.benchmark_group(group);
     group.throughput(Throughput::Elements(events));
@@ -83,11 +85,11 @@ fn in_turns(criterion: &mut Criterion, group: &str, events: u64, names: [&str; 2
     }
 }
 
-/// Measures how much metrics add to an event, with Prometheus' recorder.
+/// Measures a due event with and without metrics. The recorder is the one of Prometheus.
 #[cfg(feature = "metrics")]
 fn metrics(criterion: &mut Criterion) {
     let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
-    metrics::set_global_recorder(recorder).expect("nobody else has");
+    metrics::set_global_recorder(recorder).expect("no other recorder is set");
     let attributes: fn(Event) -> Event = |event| event.without_overlapping().on_one_server();
     let without = Soloist::new(EVENTS, attributes);
     let with = Soloist::observed(EVENTS, attributes, |schedule| schedule.observe(soloist::observe::Metrics::new()));
@@ -110,11 +112,11 @@ fn background(criterion: &mut Criterion) {
     );
 }
 
-/// Measures ticks without a due event: of crontabs, of schedules with seconds, of intervals, and of crontabs with a jitter.
+/// Measures ticks without a due event, for crontabs, schedules with seconds, intervals, and crontabs with a jitter.
 fn idle(criterion: &mut Criterion) {
     const EVENTS: u32 = 10_000;
     // The 1st of January 2026, a Thursday, at 12:00.
-    let now = DateTime::from_timestamp(1_767_268_800, 0).expect("it is in our time");
+    let now = DateTime::from_timestamp(1_767_268_800, 0).expect("the timestamp is valid");
     let mut random = fastrand::Rng::with_seed(3);
     let mut group = criterion.benchmark_group("idle");
     group.throughput(Throughput::Elements(EVENTS.into()));
@@ -122,7 +124,7 @@ fn idle(criterion: &mut Criterion) {
         let schedule = Schedule::in_process();
         for number in 0..EVENTS {
             let event = Event::call(format!("event {number}"), |_| {});
-            // None is due from 11:00 to 14:00.
+            // No event is due from 11:00 to 14:00.
             let (minute, hour) = (random.u32(1..60), random.u32(14..35) % 24);
             let event = match name {
                 "intervals" => {

@@ -1,9 +1,9 @@
-//! Ten thousand futures that are due at once, each contender in a process of its own: the time from the tick until all run, and
-//! the memory of the process meanwhile.
+//! Measures ten thousand futures that are due at once: the time from the tick until all futures are running, and the
+//! memory of the process at that time. Each contender has a process of its own:
 //!
-//! - soloist on one Redis: under a lease, and one server for each occurrence;
-//! - tokio-cron-scheduler: nothing protects them. This scheduler ticks by itself, so its time begins with its first start;
-//! - tasks of tokio without a scheduler: the floor.
+//! - soloist on one Redis, with a lease and a claim for each future;
+//! - tokio-cron-scheduler, without protection; it ticks by itself, so its time begins when the first future starts;
+//! - tasks of tokio without a scheduler: the least possible cost.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +16,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::Notify;
 use tokio_cron_scheduler::{Job, JobScheduler};
 
-/// The servers of the tests.
+/// The modules of the tests that start real servers.
 #[allow(dead_code)]
 #[path = "../tests/it/servers"]
 mod servers {
@@ -29,12 +29,12 @@ mod servers {
 
 const MANY: u64 = 10_000;
 
-/// Returns how many occurrences are measured: one if `cargo test` runs this.
+/// Returns how many occurrences are measured: ten, or one if `cargo test` runs this program.
 fn times() -> u32 {
     if std::env::args().any(|argument| argument == "--bench") { 10 } else { 1 }
 }
 
-/// Nothing takes that long, unless one of them does not begin.
+/// The time after which a future panics, because another future has not begun.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 const CONTENDER: &str = "SOLOIST_BENCH_CONTENDER";
@@ -61,7 +61,7 @@ fn main() {
     }
 }
 
-/// An occurrence of all futures. It ends when each of them runs.
+/// An occurrence of all futures. It ends when all futures are running.
 #[derive(Default)]
 struct Occurrence {
     at_work: AtomicU64,
@@ -72,22 +72,22 @@ struct Occurrence {
 
 impl Occurrence {
     fn begins(&self) {
-        *self.began.lock().expect("nobody panics") = Some(Instant::now());
+        *self.began.lock().expect("no thread panics") = Some(Instant::now());
     }
 
-    /// Runs one future: waits until all run.
+    /// Runs one future: waits until all futures are running.
     async fn work(&self) {
         let full = self.is_full.notified();
         let before = self.at_work.fetch_add(1, Ordering::SeqCst);
         if before == 0 {
-            self.began.lock().expect("nobody panics").get_or_insert_with(Instant::now);
+            self.began.lock().expect("no thread panics").get_or_insert_with(Instant::now);
         }
         if before + 1 < MANY {
             let patience = tokio::time::timeout(PATIENCE, full).await;
-            return patience.unwrap_or_else(|_| panic!("only {} began", self.at_work.load(Ordering::SeqCst)));
+            return patience.unwrap_or_else(|_| panic!("only {} futures began", self.at_work.load(Ordering::SeqCst)));
         }
-        let began = self.began.lock().expect("nobody panics").take().expect("it has begun");
-        let mut took = self.took.lock().expect("nobody panics");
+        let began = self.began.lock().expect("no thread panics").take().expect("it has begun");
+        let mut took = self.took.lock().expect("no thread panics");
         took.push(began.elapsed());
         if took.len() == times() as usize {
             report(&mut took);
@@ -97,11 +97,11 @@ impl Occurrence {
     }
 
     fn so_far(&self) -> usize {
-        self.took.lock().expect("nobody panics").len()
+        self.took.lock().expect("no thread panics").len()
     }
 }
 
-/// Says it while all of them are at work.
+/// Prints the times and the memory of this process. It is called while all futures are running.
 fn report(took: &mut [Duration]) {
     took.sort();
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -135,7 +135,7 @@ fn soloist(runtime: &Runtime) {
 fn tokio_cron_scheduler(runtime: &Runtime) {
     let occurrence = Arc::new(Occurrence::default());
     runtime.block_on(async {
-        // With its usual two hundred, it loses ticks of ten thousand jobs.
+        // With its default channel size of 200, this scheduler loses ticks of ten thousand jobs.
         let mut scheduler = JobScheduler::new_with_channel_size(2 * usize::try_from(MANY).expect("it is small"))
             .await
             .expect("a scheduler");

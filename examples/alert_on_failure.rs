@@ -1,4 +1,4 @@
-//! Shows an alert for a failed run: its error and the end of its output go to a command of yours, on standard input.
+//! Shows an alert for a failed run: a command of yours gets the error and the end of the output on its standard input.
 //!
 //! ```text
 //! cargo run --example alert_on_failure
@@ -25,10 +25,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     )?;
     let report = schedule.run_due(Utc::now());
     // In a program that cron starts, return the report: cron mails the failure, and the exit code is 1.
-    if report.is_failure() { Ok(()) } else { Err("the command of this example fails".into()) }
+    if report.is_failure() { Ok(()) } else { Err("the command of this example must fail".into()) }
 }
 
-/// Starts the command and writes the failure to it. An error is reported as the error of the hook.
+/// Starts `command`, and writes the failure to its standard input. The report shows an error of `send` as an error of
+/// the hook.
 fn send(command: &str, run: &Run, outcome: &RunOutcome) -> Result<(), Box<dyn Error + Send + Sync>> {
     let mut child = Command::new("sh").args(["-c", command]).stdin(Stdio::piped()).spawn()?;
     if let Some(mut stdin) = child.stdin.take() {

@@ -1,5 +1,5 @@
-//! Shows a store of your own on an async driver, such as your application's connection pool, and the suite that tests whether it
-//! keeps the contract: `cargo run --example async_store`.
+//! Shows a store of your own on an async driver, such as the connection pool of your application. The program tests
+//! whether the store keeps the contract: `cargo run --example async_store`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,15 +14,15 @@ use tokio::runtime::{Handle, Runtime};
 use tokio::sync::Mutex;
 use tokio::task::yield_now;
 
-/// The queries. Here, a map behind an async lock stands in for a table; in yours, each method is one statement on the pool, and the
-/// clock is the server's.
+/// The queries. This example has a map behind an async lock instead of a table. In your store, each method is one
+/// statement on the pool, and the server's clock decides when a lease ends.
 #[derive(Debug)]
 struct Table {
     clock: Clock,
     rows: Mutex<Rows>,
 }
 
-/// The owner and the end of each name's lease, and the token of the last grant.
+/// The leases, each with its owner and its end, and the token of the last grant.
 #[derive(Debug, Default)]
 struct Rows {
     held: HashMap<MutexName, (Owner, Moment)>,
@@ -53,7 +53,7 @@ impl Table {
         Ok(ours && rows.held.remove(lease.name()).is_some())
     }
 
-    /// Extends all leases of a process by one statement, so that a slow server costs one round trip.
+    /// Extends all `leases` of a process in one statement, so that they cost only one round trip.
     async fn extend(&self, leases: &[Lease], term: Term) -> Result<Vec<bool>, MutexError> {
         yield_now().await;
         let mut rows = self.rows.lock().await;
@@ -76,10 +76,11 @@ impl Table {
     }
 }
 
-/// The store. Each call is a task of a runtime; the calling thread waits for its answer, with a time limit.
+/// The store. Each call is a task of the runtime. The calling thread waits for the answer, with a time limit.
 ///
-/// The renewals share that runtime: if it stalls for longer than a term, leases are lost, and their runs are cancelled. A runtime for
-/// the store alone is safer. A call inside a task of a single-threaded runtime blocks that runtime, and fails at its time limit.
+/// Renewals are tasks of the runtime, too: if the runtime stalls for longer than a term, leases are lost, and their
+/// runs are cancelled. A separate runtime for the store is safer. If the runtime has only one thread, a call from one
+/// of its tasks blocks the runtime, and fails at the time limit.
 #[derive(Clone, Debug)]
 pub(crate) struct AsyncStore {
     table: Arc<Table>,
@@ -88,13 +89,13 @@ pub(crate) struct AsyncStore {
 }
 
 impl AsyncStore {
-    /// Makes a store with an empty table. No call takes longer than `timeout`.
+    /// Makes a store with an empty table. No call waits longer than `timeout` for its answer.
     pub(crate) fn new(clock: Clock, runtime: Handle, timeout: Duration) -> Self {
         let table = Arc::new(Table { clock, rows: Mutex::default() });
         Self { table, runtime, timeout }
     }
 
-    /// Runs a call as a task, and waits for the answer that it sends.
+    /// Runs `call` as a task, and waits for the answer that the task sends. `attempted` describes the call in an error.
     fn ask<T, Call: Future<Output = ()> + Send + 'static>(
         &self,
         attempted: String,
@@ -118,7 +119,7 @@ impl EventMutex for AsyncStore {
     fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
         let (table, asked) = (Arc::clone(&self.table), request.clone());
         self.ask(format!("create {}", request.name()), |answer| async move {
-            // If the caller has stopped waiting, no run uses the lease.
+            // If the caller does not wait any more, no run will use the lease, so it is released.
             if let Err(SendError(Ok(Some(unused)))) = answer.send(table.create(&asked).await) {
                 let _ = table.forget(&unused).await;
             }
@@ -127,7 +128,7 @@ impl EventMutex for AsyncStore {
 
     fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
         let (table, asked) = (Arc::clone(&self.table), name.clone());
-        self.ask(format!("look at {name}"), |answer| async move { _ = answer.send(table.exists(&asked).await) })
+        self.ask(format!("read {name}"), |answer| async move { _ = answer.send(table.exists(&asked).await) })
     }
 
     fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
@@ -160,13 +161,13 @@ impl EventMutex for AsyncStore {
     fn check(&self) -> Result<Vec<StoreWarning>, MutexError> {
         self.exists(&MutexName::lease("check").expect("it is a name"))?;
         Ok(vec![StoreWarning::new(
-            "its calls, renewals among them, are tasks of the application's runtime: while that stalls for longer than a term, leases \
-             are lost; give it a runtime of its own, or leases a longer term",
+            "its calls and renewals are tasks of the application's runtime: if this runtime stalls for longer than a term, leases are \
+             lost; give the store a separate runtime, or the leases a longer term",
         )])
     }
 }
 
-/// The parts that the suite needs: a runtime, a store on it, and a clock that the suite moves.
+/// The harness of the contract tests: a runtime, a store that uses this runtime, and a clock that the tests move.
 pub(crate) struct OnRuntime {
     clock: ManualClock,
     store: AsyncStore,

@@ -1,4 +1,5 @@
-//! Shows the smallest async service: a task that is a future, and the loop of the schedule beside other work.
+//! Shows the smallest async service: the task of its event is a future, and the schedule runs at the same time as other
+//! work.
 //!
 //! ```text
 //! cargo run --example async_tasks --features tokio

@@ -1,16 +1,17 @@
-//! Shows an audit: a store around any other, which writes a row into a table for each admission, granted or refused. It needs a
-//! PostgreSQL or MariaDB.
+//! Shows an audit: a store that wraps any other store, and writes each admission, granted or refused, to an SQL table.
+//! The example needs a PostgreSQL or MariaDB.
 //!
 //! ```text
 //! cargo run --example audit -- postgres://app:secret@127.0.0.1/app
 //! cargo run --example audit --features redis -- mysql://app:secret@127.0.0.1/app redis://127.0.0.1
 //! ```
 //!
-//! Three servers ask for the same occurrence: one row says that it was granted, two say to whom. The first URL is the
-//! database of the audit, the second one the store (`memory:`).
+//! The first URL is the database of the audit. The second URL is the wrapped store; its default is `memory:`. Three
+//! servers ask for one occurrence: one row says that the occurrence was granted, and two rows name the server that has
+//! it.
 //!
-//! What can't be written never decides a gate, and no gate waits for it: a thread of its own writes. A process that is
-//! killed takes the rows with it that were not written yet.
+//! A separate thread writes the rows. So no admission waits for the database of the audit, or fails because of it. If
+//! the process is killed, rows that are not written yet are lost.
 
 use std::error::Error;
 use std::fmt;
@@ -41,10 +42,10 @@ impl<M: EventMutex> Audited<M> {
 
 impl<M: EventMutex> EventMutex for Audited<M> {
     fn inner(&self) -> Option<&dyn EventMutex> {
-        Some(&self.store) // asked for whatever is not overridden below
+        Some(&self.store) // answers all methods that are not overridden below
     }
 
-    /// Carries out a batch, and reports it. Every request of a tick or a `LeaseGuard` passes here.
+    /// Passes a batch to the store, and reports its admissions. All requests of a tick or a `LeaseGuard` are batches.
     fn carry_out(&self, batch: &mut Batch) {
         self.store.carry_out(batch);
         batch.admissions().iter().for_each(|slot| self.audit.tell(slot));
@@ -68,13 +69,14 @@ impl<M: EventMutex> EventMutex for Audited<M> {
 pub(crate) struct Row {
     pub(crate) at: DateTime<Utc>,
     pub(crate) server: String,
-    /// The event; for a lease alone, the name of its mutex, which is the event's name unless it has another.
+    /// The name of the event. If the admission has no claim, the name of the lease: the event's name, or its
+    /// `mutex_name`.
     pub(crate) event: String,
     /// The occurrence or the period that was claimed.
     pub(crate) occurrence: Option<String>,
-    /// `granted`, or the keyword of the report: `overlapping`, `ran_elsewhere`, `paused`, `store_unavailable`.
+    /// The text `granted`, or the keyword of the skip: `overlapping`, `ran_elsewhere`, `paused`, `store_unavailable`.
     pub(crate) reason: &'static str,
-    /// Who was in the way, or what the error was.
+    /// The holder of the lease or claim that was taken, or the text of the error.
     pub(crate) holder: Option<String>,
     /// The fencing token that was granted.
     pub(crate) token: Option<u64>,
@@ -87,14 +89,15 @@ pub(crate) struct Audit {
     written: Mutex<Receiver<()>>,
 }
 
-/// How many rows may wait for a database that does not answer. Those that come then are lost, which standard error says.
+/// The number of rows that can wait for a database that does not answer. Further rows are lost, and reported on
+/// standard error.
 const WAITING: usize = 1_000;
 
-/// How long the last handle waits until all rows are written.
+/// The time that the drop of an audit waits until all rows are written.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 impl Audit {
-    /// `write` may take as long as it likes, and fail.
+    /// Starts the thread of an audit. Neither a slow nor a failing `write` disturbs an admission.
     pub(crate) fn start<E: fmt::Display>(
         server: impl Into<String>,
         mut write: impl FnMut(&Row) -> Result<(), E> + Send + 'static,
@@ -103,12 +106,13 @@ impl Audit {
         let (all_written, written) = mpsc::channel();
         thread::spawn(move || {
             for row in to_write {
-                // Once more, because a connection that was at rest may have ended. Rather a row twice than none.
+                // Tries twice, because an idle connection can be broken. A row can then be written twice, but is not
+                // lost.
                 if let Err(error) = write(&row).or_else(|_| write(&row)) {
                     complain(format_args!("not written: {row:?}: {error}"));
                 }
             }
-            // The receiver has gone if that took too long.
+            // An error means that the audit was dropped, and does not wait any more.
             let _ = all_written.send(());
         });
         Self { server: server.into(), rows: Some(rows), written: Mutex::new(written) }
@@ -138,7 +142,7 @@ impl Audit {
             holder,
             token,
         };
-        let rows = self.rows.as_ref().expect("they are there until it is dropped");
+        let rows = self.rows.as_ref().expect("only the drop takes the sender");
         if let Err(error) = rows.try_send(row) {
             complain(format_args!("not written: {error}"));
         }
@@ -153,7 +157,7 @@ impl fmt::Debug for Audit {
 
 impl Drop for Audit {
     fn drop(&mut self) {
-        drop(self.rows.take()); // so that the thread ends
+        drop(self.rows.take()); // the thread ends after the last row, because no sender is left
         let written = self.written.get_mut().unwrap_or_else(PoisonError::into_inner);
         if written.recv_timeout(PATIENCE).is_err() {
             complain(format_args!("not all rows were written within {PATIENCE:?}"));
@@ -161,7 +165,8 @@ impl Drop for Audit {
     }
 }
 
-/// Writes to standard error. The macro for that panics if it can't be written to, and a panic here would fail an admission.
+/// Writes `why` to standard error. `eprintln!` is not used, because it panics if it can't write, and a panic would fail
+/// an admission.
 fn complain(why: fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr(), "audit: {why}");
 }
@@ -178,11 +183,11 @@ pub(crate) const MYSQL_TABLE: &str = "CREATE TABLE IF NOT EXISTS soloist_audit (
     at DATETIME(6) NOT NULL, server TEXT NOT NULL, event TEXT NOT NULL, occurrence TEXT,
     reason TEXT NOT NULL, holder TEXT, token BIGINT) CHARACTER SET utf8mb4";
 
-/// Writes into the table of the PostgreSQL at this URL; connected when there is something to write.
+/// Returns a function that writes a row to the PostgreSQL at `url`. It connects before its first row.
 pub(crate) fn on_postgres(url: String) -> impl FnMut(&Row) -> Result<(), Failed> + Send + 'static {
     let mut connected: Option<postgres::Client> = None;
     move |row| {
-        // A connection that has failed is not used again.
+        // `connected` gets the connection back only after a success, so a failed connection is not used again.
         let mut client = match connected.take() {
             Some(client) => client,
             None => postgres::Client::connect(&url, postgres::NoTls)?,
@@ -196,7 +201,7 @@ pub(crate) fn on_postgres(url: String) -> impl FnMut(&Row) -> Result<(), Failed>
     }
 }
 
-/// Writes into the table of the MySQL or MariaDB at this URL; connected when there is something to write.
+/// Returns a function that writes a row to the MySQL or MariaDB at `url`. It connects before its first row.
 pub(crate) fn on_mysql(url: String) -> impl FnMut(&Row) -> Result<(), Failed> + Send + 'static {
     let mut connected: Option<mysql::Conn> = None;
     move |row| {
@@ -213,7 +218,7 @@ pub(crate) fn on_mysql(url: String) -> impl FnMut(&Row) -> Result<(), Failed> + 
     }
 }
 
-/// Lets three servers, each with an audit of its own, ask for one occurrence at once. Returns their reports.
+/// Lets three servers, each with its own audit, ask for one occurrence at the same time. Returns their reports.
 pub(crate) fn three_servers<M: EventMutex + 'static>(
     event: &str,
     now: DateTime<Utc>,
@@ -227,7 +232,7 @@ pub(crate) fn three_servers<M: EventMutex + 'static>(
         schedule.add(event).expect("it is well-defined");
         at_once.wait();
         (server, schedule.run_due(now))
-        // The schedule ends here, and with it the audit, which has written all then.
+        // The drop of the schedule drops the audit, which waits until all rows are written.
     };
     thread::scope(|scope| {
         let servers = ["web-1", "web-2", "web-3"].map(|name| scope.spawn(move || server(name)));
@@ -236,9 +241,9 @@ pub(crate) fn three_servers<M: EventMutex + 'static>(
 }
 
 const USAGE: &str = "usage: audit DATABASE [STORE]
-  DATABASE  postgres://user:password@host/database or mysql://…: where the rows go, into the table soloist_audit,
-            which is made if it is not there
-  STORE     what the servers share: memory: (if it is not said), file:/path, redis://host or a database, with its feature";
+  DATABASE  postgres://user:password@host/database or mysql://…, for the rows. The table soloist_audit is created if it
+            does not exist
+  STORE     the store that the servers share: memory: (the default), file:/path, redis://host or a database, with its feature";
 
 fn main() -> Result<ExitCode, Failed> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -263,7 +268,7 @@ fn main() -> Result<ExitCode, Failed> {
             Audit::start(server, on_mysql(database.clone()))
         }
     };
-    // A minute of its own for each start: the store remembers who ran the last one.
+    // Each start of this program uses another minute, because the store still has the claims of earlier starts.
     let minute = DateTime::UNIX_EPOCH + TimeDelta::minutes(fastrand::i64(0..500_000_000));
     for (server, report) in three_servers("carts:remind", minute, || Arc::clone(&store), audit) {
         println!("{server}: {report}\n");

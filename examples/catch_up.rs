@@ -1,4 +1,5 @@
-//! Shows a missed occurrence that is caught up: no server ticks at 02:30 on 2 March, and the first tick after that runs it, once.
+//! Shows how a missed occurrence is caught up: no server ticks at 02:30 on 2 March, so the next tick runs the
+//! occurrence, once.
 //!
 //! ```text
 //! cargo run --example catch_up
@@ -17,7 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     schedule.add(
         Event::call("invoices:send", |run| println!("the invoices of {}", run.occurrence().date_naive()))
             .daily_at("02:30")
-            .on_one_server() // its claims record which occurrences have run
+            .on_one_server() // the claims record which occurrences have run
             .catch_up(Duration::from_secs(6 * 3600)),
     )?;
     let tick = |at: &str| -> Result<(), Box<dyn Error>> {
@@ -28,6 +29,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     tick("2026-03-01T02:30:00Z")?; // in time
     tick("2026-03-02T05:00:00Z")?; // two and a half hours late
-    tick("2026-03-02T05:01:00Z")?; // nothing is missing
+    tick("2026-03-02T05:01:00Z")?; // no occurrence is missing any more
     Ok(())
 }

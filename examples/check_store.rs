@@ -1,5 +1,5 @@
-//! Runs the behaviour suite on the store at a URL, as on a database of a version that the project's tests don't have. A database needs its
-//! table first: `soloist create-table --store URL`.
+//! Runs the contract tests on the store at a URL, for example on a database version that the tests of the project don't
+//! use. A database needs its table first: `soloist create-table --store URL`.
 //!
 //! `cargo run --all-features --example check_store -- redis://127.0.0.1/9`
 
@@ -17,7 +17,7 @@ impl Harness for AtUrl {
         soloist::connect(&self.0).expect("the url was tried before the suite began")
     }
 
-    /// Returns the address of the store. Cases with several processes start this program again with that address.
+    /// Returns the URL of the store. Cases with several processes start this program again, and pass the URL to `at`.
     fn address(&self) -> Option<String> {
         Some(self.0.clone())
     }

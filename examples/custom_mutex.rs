@@ -1,5 +1,5 @@
-//! Shows a store of your own, and the suite that tests whether it keeps the contract. This one is a folder that processes
-//! share: `cargo run --example custom_mutex`.
+//! Shows a store of your own: a folder that processes share. The program tests whether the store keeps the contract:
+//! `cargo run --example custom_mutex`.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
@@ -10,12 +10,14 @@ use soloist::time::Clock;
 use soloist::{EventMutex, FencingToken, MutexError, MutexName};
 use uuid::Uuid;
 
-/// A file for each name that is held; `cat` shows its owner, until when in microseconds, and the name.
+/// A folder with a file for each held name. The file has the owner, the end of the lease in microseconds since 1970,
+/// and the name.
 #[derive(Clone, Debug)]
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    /// Works on the entry of a name, one at a time: the system unlocks a file when its process ends, however it does.
+    /// Calls `work` with the file of a name and its present owner. The file `turn` is locked meanwhile, so that only
+    /// one process works at a time. If the process is killed, the system unlocks the file.
     fn locked<T>(
         &self,
         name: &MutexName,
@@ -58,7 +60,8 @@ impl EventMutex for Folder {
     }
 }
 
-/// Returns the holder of an entry, if it is held now. An entry that a killed process left half-written was never granted, and holds nothing.
+/// Returns the owner in an entry, if the lease has not ended. A half-written entry of a killed process has no owner,
+/// because its lease was never granted.
 fn owner(entry: &str) -> Option<Owner> {
     let (owner, rest) = entry.split_once(' ')?;
     let until: i64 = rest.split_once(' ')?.0.parse().ok()?;
@@ -69,7 +72,7 @@ fn read(file: &Path) -> io::Result<String> {
     fs::read_to_string(file).or_else(|e| if e.kind() == io::ErrorKind::NotFound { Ok(String::new()) } else { Err(e) })
 }
 
-/// The parts that the suite needs: the store, and the path by which another process finds it.
+/// The harness of the contract tests: a store, whose path is the address for other processes.
 pub(crate) struct InFolder {
     folder: Folder,
     is_ours: bool,
@@ -109,5 +112,5 @@ impl Harness for InFolder {
 }
 
 fn main() -> Result<(), contract::Failed> {
-    contract::check(|| InFolder::new().expect("the directory for temporary files takes a folder"))
+    contract::check(|| InFolder::new().expect("a folder can be created in the directory for temporary files"))
 }

@@ -1,11 +1,12 @@
-//! Shows a fencing token in SQL: a row keeps the token of its last writer, and refuses a write with a lower token.
+//! Shows a fencing token in SQL: a row has the token of its last writer, and a write with a lower token changes
+//! nothing.
 //!
 //! ```text
 //! cargo run --example fencing -- postgres://app:secret@127.0.0.1/app
 //! ```
 //!
-//! The first run is suspended until its lease has ended, and a second run writes meanwhile. When the first one continues, its write
-//! changes nothing. The example needs a PostgreSQL, and makes the table `soloist_totals`.
+//! The first run is suspended until its lease has ended, and a second run writes meanwhile. When the first run
+//! continues, its write changes nothing. The example needs a PostgreSQL, and creates the table `soloist_totals`.
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -26,7 +27,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
          INSERT INTO soloist_totals VALUES (1, 0, 0) ON CONFLICT (id) DO UPDATE SET amount = 0, token = 0;",
     )?;
 
-    // A clock that this example moves stands for a process that is suspended for two minutes.
+    // The example moves this clock by two minutes, as if the process of the first run were suspended for two minutes.
     let clock = ManualClock::at("2026-03-01T12:00:00Z".parse()?);
     let (store, name) = (MemoryMutex::with_clock(&clock), MutexName::lease("totals")?);
     let first = LeaseGuard::acquire(&store, name.clone(), Term::DEFAULT)?.ok_or("the name is free")?;
@@ -40,7 +41,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     Ok(if amount == 200 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Writes the amount unless a run with a higher token has written, and returns the number of changed rows.
+/// Writes `amount`, unless a run with a higher token has written before. Returns the number of changed rows.
 fn write(database: &mut Client, amount: i64, token: FencingToken) -> Result<u64, Box<dyn Error>> {
     let update = "UPDATE soloist_totals SET amount = $1, token = $2 WHERE id = 1 AND token <= $2";
     Ok(database.execute(update, &[&amount, &i64::try_from(token.get())?])?)

@@ -1,4 +1,4 @@
-//! Shows a job of another scheduler, under the protection alone: systemd starts it on every server, and it runs on one.
+//! Shows a lease without a schedule: systemd starts a job on every server, and the job runs on one server.
 //!
 //! ```text
 //! # report.service                                             # report.timer
@@ -7,7 +7,7 @@
 //! ExecStart=/usr/local/bin/guarded_job redis://cache.internal
 //! ```
 //!
-//! Start it twice at once: the second one is refused.
+//! If you start the job twice at the same time, the second process does not run it:
 //!
 //! ```text
 //! cargo run --example guarded_job & cargo run --example guarded_job; wait
@@ -25,17 +25,19 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     let store = soloist::connect(&std::env::args().nth(1).unwrap_or(usual))?;
     let name = MutexName::lease("report")?;
 
-    // Renewed while the job is at work. If this process is killed, the next one waits for a minute at most.
+    // The guard renews the lease while the job runs. If this process is killed, the job is blocked for at most a
+    // minute.
     let Some(guard) = LeaseGuard::acquire(&store, name.clone(), Term::DEFAULT)? else {
         match store.held(Names::of(&name))?.first().and_then(Held::holder) {
-            Some(holder) => println!("report: at work already: {holder}"),
-            None => println!("report: was at work a moment ago"),
+            Some(holder) => println!("report: already running: {holder}"),
+            None => println!("report: was running a moment ago"),
         }
         return Ok(ExitCode::SUCCESS);
     };
     for page in 1..=3 {
         println!("report: page {page}, under token {}", guard.lease().token());
-        // The work; and a look whether it is still ours to do.
+        // Replace this wait by the work, and check `is_lost` meanwhile. If the lease is lost, another server can run
+        // the job.
         if guard.wait_lost(Duration::from_millis(500)) {
             return Err(format!("the lease was lost: stopped after page {page}").into());
         }

@@ -1,14 +1,14 @@
-//! Shows an operator's switch: it pauses every schedule of a name, or one event, and resumes it. The program `soloist` has this, too:
-//! `soloist pause`.
+//! Pauses and resumes every schedule with a name, or one event of these schedules. The program `soloist` also has these
+//! commands: `soloist pause` and `soloist resume`.
 //!
 //! ```text
-//! cargo run --example pause -- file:/tmp/fleet shop 90 "the orders are migrated"   # 90 minutes, or until it is resumed
-//! cargo run --example pause -- file:/tmp/fleet shop          # is it paused, by whom, until when and why?
+//! cargo run --example pause -- file:/tmp/fleet shop 90 "the orders are migrated"   # for 90 minutes at most
+//! cargo run --example pause -- file:/tmp/fleet shop          # shows whether it is paused, by whom, until when and why
 //! cargo run --example pause -- file:/tmp/fleet shop resume
-//! cargo run --example pause -- file:/tmp/fleet shop/import 90 "the supplier is out"   # its event `import` alone
+//! cargo run --example pause -- file:/tmp/fleet shop/import 90 "the supplier is out"   # only the event `import`
 //! ```
 //!
-//! It has no events: it shares only the store and the names with the schedules that it pauses.
+//! This program needs no events. It only needs the store and the name of the schedules that it pauses.
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -39,7 +39,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         }
         Some(minutes) => {
             let rest = TimeDelta::try_minutes(minutes.parse()?).and_then(|rest| Utc::now().checked_add_signed(rest));
-            let until = rest.ok_or("there is no such time")?;
+            let until = rest.ok_or("the number of minutes is too large")?;
             match event {
                 None => schedule.pause(until, why)?,
                 Some(event) => schedule.pause_event(event, until, why)?,

@@ -1,4 +1,5 @@
-//! Shows permits: three copies of a service have two events, and each runs on one of them, once a day or once an hour.
+//! Shows permits: three copies of a service have two events. In the whole fleet, one event runs once a day, the other
+//! once an hour.
 //!
 //! ```text
 //! cargo run --example permits
@@ -7,8 +8,8 @@
 //! cargo run --example permits --features postgres -- postgres://app:secret@127.0.0.1/app
 //! ```
 //!
-//! The copies are not in step: one ticks at 15:01, the next at 15:02. The first copy that asks gets the permit of that day or
-//! hour, and the others skip it. No copy has to run at midnight, or on the hour.
+//! The copies tick at different times: one at 15:01, the next at 15:02. The first copy that asks gets the permit of the
+//! day or hour, and runs the event. The other copies skip the event. No copy has to run at midnight, or on the hour.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -24,7 +25,7 @@ const SERVERS: [&str; 3] = ["web-1", "web-2", "web-3"];
 /// The day, hour and minute of each server's ticks.
 const TICKS: [[(i64, i64, i64); SERVERS.len()]; 4] = [
     [(0, 15, 1), (0, 15, 2), (0, 15, 3)], // one hour: one reminder, and the clean-up of the day
-    [(0, 15, 58), (0, 15, 30), (0, 15, 59)], // the same hour: nothing is left to do
+    [(0, 15, 58), (0, 15, 30), (0, 15, 59)], // still this hour: no event runs
     [(0, 16, 59), (0, 17, 0), (0, 17, 1)], // two hours: two reminders
     [(1, 0, 0), (1, 0, 1), (1, 0, 0)],    // the next day: a clean-up and a reminder
 ];
@@ -32,7 +33,7 @@ const TICKS: [[(i64, i64, i64); SERVERS.len()]; 4] = [
 /// The server, the event and the minute of a run.
 type Ran = (&'static str, String, DateTime<Utc>);
 
-/// Makes the schedule of each copy of the service: the jobs are due every minute.
+/// Makes the schedule of one copy of the service. Both events are due every minute.
 fn schedule(
     server: &'static str,
     store: Arc<dyn EventMutex>,
@@ -52,16 +53,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (tell, told) = mpsc::channel();
     let mut servers = Vec::new();
     for server in SERVERS {
-        // Each copy opens the store for itself, as it would on a host of its own. One in memory is only ever shared.
+        // Each copy opens its own connection, as on separate hosts. A store in memory must be shared instead.
         let store =
             if first.describe().scope() == Scope::Process { Arc::clone(&first) } else { soloist::connect(&url)? };
         servers.push(schedule(server, store, &tell)?);
     }
-    // A server knows the permits of yesterday, so that each start of this program has days of its own.
+    // Each start of this program uses other days, because a server still has the permits of earlier starts.
     let day = DateTime::UNIX_EPOCH + TimeDelta::days(fastrand::i64(0..100_000));
     let mut permits = BTreeSet::new();
     for ticks in TICKS {
-        // All servers at once.
+        // All copies tick at the same time.
         thread::scope(|scope| -> Result<(), Box<dyn Error>> {
             let tick = |(schedule, (days, hours, minutes))| {
                 let now = day + TimeDelta::minutes((days * 24 + hours) * 60 + minutes);
@@ -70,7 +71,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             for tick in servers.iter().zip(ticks).map(tick).collect::<Vec<_>>() {
                 let report = tick.join().map_err(|_| "a tick panicked")?;
                 if report.is_failure() {
-                    return Err(report.to_string().into()); // the store did not answer, say
+                    return Err(report.to_string().into()); // for example, the store did not answer
                 }
             }
             Ok(())
@@ -79,10 +80,10 @@ fn main() -> Result<(), Box<dyn Error>> {
             println!("{}  {event:14}  ran on {server}", minute.format("%F %H:%M"));
             let hour = (event == "carts:remind").then(|| minute.hour());
             if !permits.insert((event, minute.date_naive(), hour)) {
-                return Err("it ran in this period before".into());
+                return Err("an event ran twice in one period".into());
             }
         }
     }
-    println!("{} runs, of {} that were due", permits.len(), 2 * SERVERS.len() * TICKS.len());
-    if permits.len() == 6 { Ok(()) } else { Err("two days and four hours are six permits".into()) }
+    println!("{} of {} due occurrences have run", permits.len(), 2 * SERVERS.len() * TICKS.len());
+    if permits.len() == 6 { Ok(()) } else { Err("expected 6 runs, for 2 days and 4 hours".into()) }
 }

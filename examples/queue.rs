@@ -1,4 +1,5 @@
-//! Shows a queue: a task is longer than its interval, so that one occurrence waits for the run, and the others are skipped.
+//! Shows a queue: a task takes longer than its interval. So one occurrence waits for the end of the run, and the others
+//! are skipped.
 //!
 //! ```text
 //! cargo run --example queue
@@ -29,7 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         move || schedule.work(&shutdown)
     });
     thread::sleep(Duration::from_secs(8));
-    shutdown.trigger(); // lets the run end, and starts no other
+    shutdown.trigger(); // lets the present run end, and starts no further run
     working.join().map_err(|_| "the schedule panicked")?;
     Ok(())
 }

@@ -4,7 +4,8 @@
 //! cargo run --example quick_start
 //! ```
 //!
-//! While it runs (5 s), run it again in a second terminal: the second copy prints the holders, and since when they hold.
+//! The first event takes 5 s. Meanwhile, start the example again in a second terminal: the report of the second copy
+//! names the holders.
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -18,31 +19,31 @@ fn main() -> Result<Report, Box<dyn Error>> {
     let store = std::env::temp_dir().join("soloist-quick-start");
     let schedule = Schedule::new(FileMutex::in_dir(&store)?);
 
-    // Takes its time: while it is at work, no second run of it starts, in this process or in any other.
+    // Takes 5 s. Meanwhile, no second run of this event starts, in this process or in any other process.
     schedule.add(
         Event::call("reports:generate", |run| work(run, Duration::from_secs(5)))
             .every_minute()
             .without_overlapping()
             .then(|run, outcome| println!("{}: {outcome}", run.name())),
     )?;
-    // Each occurrence is for the first server that asks.
+    // Each occurrence runs on the first server that asks for it.
     schedule.add(Event::call("carts:remind", |run| work(run, Duration::ZERO)).every_minute().on_one_server())?;
-    // Refused by its own filter, before anything is asked of the store.
+    // The filter refuses this event, so the store gets no request.
     schedule.add(Event::call("newsletter:send", |run| work(run, Duration::ZERO)).every_minute().skip(|_| true))?;
-    // Only due at night.
+    // Not due now, unless you start the example at 02:30.
     schedule.add(Event::call("db:backup", |run| work(run, Duration::ZERO)).apply(nightly))?;
 
     let report = schedule.run_due(Utc::now());
-    writeln!(io::stdout(), "\n{report}\n\nWho holds what stands in {}", store.display())?;
+    writeln!(io::stdout(), "\n{report}\n\nThe files of the store are in {}", store.display())?;
     Ok(report)
 }
 
-/// Adds the attributes that the events of the night share.
+/// Adds the timetable and the protections of a nightly event.
 fn nightly(event: Event) -> Event {
     event.daily_at("02:30").timezone("Europe/Berlin").without_overlapping().on_one_server()
 }
 
 fn work(run: &Run, time: Duration) {
-    println!("{}: at work, as process {}", run.name(), std::process::id());
+    println!("{}: running in process {}", run.name(), std::process::id());
     thread::sleep(time);
 }

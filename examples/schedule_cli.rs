@@ -1,4 +1,4 @@
-//! Shows a program that is the command line of its own schedule. Its arguments are those of `soloist::cli`:
+//! Shows a program that is the command line of its own schedule. The arguments are those of `soloist::cli`:
 //!
 //! ```sh
 //! cargo run --features cli --example schedule_cli -- list

@@ -1,4 +1,4 @@
-//! Shows three processes on one store: each occurrence runs on one of them, and no run overlaps another.
+//! Shows three processes on one store: each occurrence runs in one process, and no run overlaps another.
 //!
 //! ```text
 //! cargo run --example servers
@@ -6,7 +6,8 @@
 //! cargo run --example servers --features postgres -- postgres://app:secret@127.0.0.1/app
 //! ```
 //!
-//! Without a URL, the store is a directory. A database needs its table first: `soloist create-table --store URL`.
+//! Without a URL, the store is a directory for temporary files. A database needs its table first:
+//! `soloist create-table --store URL`.
 
 use std::env;
 use std::error::Error;

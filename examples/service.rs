@@ -1,9 +1,10 @@
-//! Shows a service that answers HTTP requests beside its schedule, and ends both in order on SIGTERM or SIGINT. For Unix.
+//! Shows a service that runs a schedule and answers HTTP requests. On SIGTERM or SIGINT, it lets runs and requests end
+//! before it exits. For Unix.
 //!
 //! ```text
 //! cargo run --example service -- 127.0.0.1:8080
 //! curl http://127.0.0.1:8080/      # when each event is due next
-//! curl http://127.0.0.1:8080/slow  # takes ten seconds, also when the service is told to stop meanwhile
+//! curl http://127.0.0.1:8080/slow  # takes ten seconds, even if the service gets a SIGTERM meanwhile
 //! ```
 
 use std::error::Error;
@@ -26,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let schedule = Schedule::new(store);
     schedule.add(
         Event::call("carts:remind", |run| {
-            run.wait_cancelled(Duration::from_secs(1)); // a task that stops early when the service does
+            run.wait_cancelled(Duration::from_secs(1)); // a task that stops early if a shutdown cancels its run
         })
         .every_ten_seconds()
         .without_overlapping(),
@@ -39,11 +40,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     });
     serve_until_a_signal(address, &schedule, || shutdown.trigger())?;
     ticking.join().map_err(|_| "the schedule panicked")?;
-    println!("all requests are answered, and nothing is held any more");
+    println!("all requests are answered, and all leases are released");
     Ok(())
 }
 
-/// Returns when every request that came before the signal has been answered.
+/// Serves requests until SIGTERM or SIGINT, calls `on_signal`, and waits until all requests are answered.
 fn serve_until_a_signal(address: SocketAddr, schedule: &Schedule, on_signal: impl Fn() + Send) -> io::Result<()> {
     let listener = TcpListener::bind(address)?;
     let address = listener.local_addr()?;
@@ -60,7 +61,7 @@ fn serve_until_a_signal(address: SocketAddr, schedule: &Schedule, on_signal: imp
             let heard = signalled.read_exact(&mut [0]);
             on_signal();
             stopping.store(true, Ordering::Release);
-            // Wakes the loop below, which waits for the next connection.
+            // The loop below waits for the next connection, so a connection wakes it.
             heard.and_then(|()| TcpStream::connect(address))
         });
         for connection in listener.incoming() {
@@ -69,7 +70,7 @@ fn serve_until_a_signal(address: SocketAddr, schedule: &Schedule, on_signal: imp
             }
             let connection = connection?;
             scope.spawn(move || {
-                // A client that has gone needs no answer.
+                // An error is ignored, because it means that the client has closed the connection.
                 let _ = answer(&connection, schedule);
             });
         }
@@ -79,7 +80,8 @@ fn serve_until_a_signal(address: SocketAddr, schedule: &Schedule, on_signal: imp
 
 fn answer(connection: &TcpStream, schedule: &Schedule) -> io::Result<()> {
     connection.set_read_timeout(Some(Duration::from_secs(5)))?;
-    // To the empty line: a connection that is closed with something unread is reset, and its answer is lost.
+    // Reads the request up to the empty line. If a connection is closed with unread data, it is reset, and the answer
+    // is lost.
     let head: io::Result<Vec<String>> = BufReader::new(connection.take(8 * 1024))
         .lines()
         .take_while(|line| line.as_ref().is_ok_and(|line| !line.is_empty()))

@@ -1,13 +1,13 @@
-//! Shows an axum service with a schedule: async tasks, a page for people, a check for the load balancer, and an orderly end on
-//! SIGTERM or SIGINT.
+//! Shows an axum service with a schedule: async tasks, pages with the status and the metrics, and a health check for
+//! the load balancer. On SIGTERM or SIGINT, the service lets runs and requests end before it exits.
 //!
 //! ```text
 //! cargo run --features tokio,metrics,serde --example web_service -- 127.0.0.1:8080 file:/tmp/myapp-locks
 //! curl http://127.0.0.1:8080/schedule  # when each event is due next
-//! curl http://127.0.0.1:8080/status    # what runs, what ran, who holds it, why it was skipped, what is next: as JSON
+//! curl http://127.0.0.1:8080/status    # for each event: runs, last run, holder, last skip, next time; as JSON
 //! curl http://127.0.0.1:8080/metrics   # for Prometheus
 //! curl http://127.0.0.1:8080/health    # whether the store answers
-//! curl http://127.0.0.1:8080/slow      # takes eight seconds, also when the service is told to stop meanwhile
+//! curl http://127.0.0.1:8080/slow      # takes eight seconds, even if the service gets a SIGTERM meanwhile
 //! ```
 
 use std::error::Error;
@@ -37,10 +37,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let address = arguments.next().unwrap_or_else(|| "127.0.0.1:8080".to_owned());
     let store = arguments.next().unwrap_or_else(|| "memory:".to_owned());
 
-    // Before the first tick, at which the schedule looks for it.
+    // The recorder must be installed before the first tick, because the schedule looks for it at the first tick.
     let metrics = PrometheusBuilder::new().install_recorder()?;
     let schedule = Schedule::new(soloist::connect(&store)?).with_run_log(20)?.observe(Metrics::new());
-    // How long a server that was killed keeps the others from an event.
+    // If a server is killed, its event is blocked for this time.
     let killed_blocks = Duration::from_secs(10);
     let remind = Event::spawn("carts:remind", remind).every_ten_seconds().on_one_server().without_overlapping();
     schedule
@@ -49,8 +49,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let operator = schedule.operator().within(Duration::from_secs(1));
     let app = App { operator, schedule: schedule.clone(), metrics };
 
-    // Tasks have 20 seconds to end and 6 more to stop, and requests have both. A container runtime has to wait for longer
-    // before it kills.
+    // Tasks have 20 seconds to end, and when they are cancelled, 6 more seconds to stop. Requests have 26 seconds. A
+    // container runtime must wait for longer than 26 seconds before it kills the service.
     let shutdown = Shutdown::on_signals()?.with_drain(Duration::from_secs(20)).with_grace(Duration::from_secs(6));
     let router =
         Router::new().route("/schedule", get(due)).route("/status", get(status)).route("/metrics", get(scrape));
@@ -60,25 +60,26 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let requests = serve(listener, router.with_state(app)).with_graceful_shutdown(shutdown.triggered());
     let serving = async {
         let served = requests.await;
-        shutdown.trigger(); // also when the server fails: without it, the schedule would go on
+        shutdown.trigger(); // if the HTTP server has failed, there was no signal, and the schedule would go on
         served
     };
     let (served, ()) = tokio::join!(serving, schedule.work_async(&shutdown));
     served?;
-    println!("all requests are answered, and nothing is held any more");
-    shutdown.finish(); // ends the process as the signal would have
+    println!("all requests are answered, and all leases are released");
+    shutdown.finish(); // ends the process by the signal that it received
     Ok(())
 }
 
-/// Ends early when it is cancelled.
+/// Waits for two seconds, and stops early if the run is cancelled.
 async fn remind(run: Run) {
     tokio::select! {
-        reason = run.cancelled() => println!("{}: the rest is for the next run: {reason}", run.name()),
+        reason = run.cancelled() => println!("{}: stopped early: {reason}", run.name()),
         () = tokio::time::sleep(Duration::from_secs(2)) => println!("{}: reminded", run.name()),
     }
 }
 
-/// Ignores its lease. If that is lost, this future is dropped at its next `await`.
+/// Reads a file. This task does not check whether its run is cancelled: a cancelled future is dropped at its next
+/// `await`.
 async fn import(run: Run) -> TaskResult {
     let hosts = tokio::fs::read_to_string("/etc/hosts").await?;
     println!("{}: {} lines under token {:?}", run.name(), hosts.lines().count(), run.fencing_token());
@@ -91,7 +92,7 @@ async fn due(State(app): State<App>) -> Result<String, StatusCode> {
     Ok(app.schedule.names().filter_map(next).collect())
 }
 
-/// Also while runs are at work, and while the store is out.
+/// Returns the status, also while runs are running, and while the store is unavailable.
 async fn status(State(app): State<App>) -> Json<Status> {
     Json(app.operator.status().await)
 }
@@ -100,7 +101,8 @@ async fn scrape(State(app): State<App>) -> String {
     app.metrics.render()
 }
 
-/// Checks the store. An unavailable store costs a second, and blocks no worker of the runtime.
+/// Checks the store. If the store is unavailable, the answer takes a second. No worker of the runtime waits for the
+/// store.
 async fn health(State(app): State<App>) -> (StatusCode, String) {
     match app.operator.ask(Schedule::check).await {
         Ok(warnings) => (StatusCode::OK, warnings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")),

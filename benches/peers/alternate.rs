@@ -1,8 +1,9 @@
-//! Contenders for the same work, in turns: a machine that changes its speed changes it for all of them.
+//! Measures several contenders with one kind of work, in turns, so that a change in the speed of the machine affects
+//! all contenders.
 
 use std::time::{Duration, Instant};
 
-/// What contenders protect, in the words of the table. This one keeps no two runs apart.
+/// The texts of the column *protects*. A contender that protects nothing lets runs overlap.
 pub(crate) const NOTHING: &str = "nothing";
 pub(crate) const LEASE: &str = "a lease";
 pub(crate) const BOTH: &str = "a lease and a claim";
@@ -14,7 +15,7 @@ pub(crate) enum Unit {
     Bytes,
 }
 
-/// A kind of work. All others are compared with the first contender.
+/// A kind of work and its contenders. All contenders are compared with the first contender.
 pub(crate) struct Work<'a> {
     title: String,
     unit: Unit,
@@ -38,11 +39,11 @@ pub(crate) struct Row {
     pub(crate) name: String,
     pub(crate) protects: &'static str,
     pub(crate) value: Spread,
-    /// To the first contender, in the same round.
+    /// The ratios to the first contender, each within one round.
     pub(crate) ratio: Spread,
 }
 
-/// The median, and the quartiles around it.
+/// The median and the two quartiles of measured values.
 #[derive(Clone, Copy)]
 pub(crate) struct Spread {
     pub(crate) low: f64,
@@ -51,12 +52,12 @@ pub(crate) struct Spread {
 }
 
 impl<'a> Work<'a> {
-    /// Makes a kind of work. The title names the unit that a value is for: "…, each event".
+    /// Makes a kind of work without contenders. The title says what a value is for, as in "…, each event".
     pub(crate) fn new(title: impl Into<String>, unit: Unit) -> Self {
         Self { title: title.into(), unit, contenders: Vec::new() }
     }
 
-    /// Adds a contender. Each of its turns does the work, makes sure that it was done, and returns a value in the unit.
+    /// Adds a contender. A call of `turn` does the work, asserts that it was done, and returns the measured value.
     pub(crate) fn by(
         mut self,
         name: impl Into<String>,
@@ -67,7 +68,8 @@ impl<'a> Work<'a> {
         self
     }
 
-    /// Takes turns for at least this long. The first round warms up, and is not counted if there is another.
+    /// Measures all contenders in turns: six rounds at least, and up to 300 rounds until `effort` is over. The first
+    /// round is a warm-up, and is not counted. If `effort` is zero, there is only one round, which is counted.
     pub(crate) fn measure(mut self, effort: Duration) -> Measured {
         const LEAST: usize = 6;
         const MOST: usize = 300;
@@ -78,7 +80,8 @@ impl<'a> Work<'a> {
         {
             let mut round = vec![0.0; self.contenders.len()];
             let mut turns: Vec<_> = self.contenders.iter_mut().zip(&mut round).collect();
-            // Every other round goes backwards, so that no contender always follows another with a warm or cold cache.
+            // Every second round is in reverse order, because a contender can find the caches as its predecessor left
+            // them.
             if rounds.len() % 2 == 1 {
                 turns.reverse();
             }

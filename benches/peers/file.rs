@@ -1,4 +1,4 @@
-//! Due events on files, beside the least that a protection by files costs.
+//! Measures due events on the file store, compared with the least cost of a lock on files.
 
 use std::fs::File;
 use std::path::Path;
@@ -32,7 +32,7 @@ pub(crate) fn race(race: &mut Race) {
         };
         each(timed(TICKS * EVENTS, work), TICKS * EVENTS)
     };
-    // A new directory each time. A first tick, which is not measured, makes the files.
+    // Each turn uses a new directory. The first tick creates the files, and is not measured.
     let soloist = |attributes: fn(Event) -> Event| {
         move || {
             let store: TempDir = directory();
@@ -51,5 +51,5 @@ pub(crate) fn race(race: &mut Race) {
 
 fn open_lock_close(path: &Path) {
     let file = File::options().read(true).write(true).open(path).expect("the file is there");
-    file.try_lock().expect("nobody else locks it");
+    file.try_lock().expect("no other process locks this file");
 }

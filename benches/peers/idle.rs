@@ -1,4 +1,4 @@
-//! Idle events, beside the least cost of a test of bit sets; and the cost of reading expressions.
+//! Measures ticks without a due event, compared with a loop that only tests bit masks, and the parsing of expressions.
 
 use std::hint::black_box;
 use std::str::FromStr;
@@ -20,8 +20,8 @@ pub(crate) fn race(race: &mut Race) {
     expressions(race);
 }
 
-/// Measures an idle tick: random daily, hourly and five-minute events that are not due at the weekend. A Saturday's tick finds
-/// every partial match of a weekday's, and nothing to do.
+/// Measures a tick without a due event. The events are random daily, hourly and five-minute events that are not due at
+/// the weekend. On a Saturday, the minute and the hour match as often as on a weekday, but no event is due.
 fn idle(race: &mut Race, count: usize) {
     let mut random = fastrand::Rng::with_seed(1);
     let schedule = Schedule::in_process();
@@ -47,7 +47,7 @@ fn idle(race: &mut Race, count: usize) {
     }
     let saturday = Utc.with_ymd_and_hms(2026, 3, 7, 13, 37, 0).single().expect("UTC has every minute");
     let now = Masks { minute: 1 << 37, hour: 1 << 13, day: 1 << 7, month: 1 << 3, weekday: 1 << 6 };
-    // As many in each turn, however few they are.
+    // The fewer events there are, the more ticks a turn has, so that all turns take about equally long.
     let ticks = race.size(1_000_000, 1_000).div_ceil(count);
     let in_turn = |tick: &dyn Fn()| each(timed(0, || (0..ticks).for_each(|_| tick())), ticks * count);
     let work = Work::new(format!("not due, each of 10^{} events", count.ilog10()), Unit::Seconds)
@@ -59,14 +59,14 @@ fn idle(race: &mut Race, count: usize) {
             let (before, began) = (ran(), Instant::now());
             (0..ticks).for_each(|_| clokwerk.run_pending());
             let took = began.elapsed();
-            // Its jobs are due once a day, even while they are measured.
+            // The jobs of clokwerk are due at 03:00 by the real clock, which can be during the measurement.
             assert!(ran() - before <= count, "a job is not due twice");
             each(took, ticks * count)
         });
     race.run(4, work);
 }
 
-/// Five masks in 24 bytes.
+/// The five fields of an expression as bit masks, in 24 bytes.
 struct Masks {
     minute: u64,
     hour: u32,
@@ -106,9 +106,9 @@ fn expressions(race: &mut Race) {
     }
     let times = race.size(2_000, 1);
     let five_fields = EXPRESSIONS.map(str::to_owned);
-    // It wants the seconds in front.
+    // The crate `cron` needs a field for the seconds in front.
     let six_fields = EXPRESSIONS.map(|text| format!("0 {text}"));
-    let work = Work::new("reading an expression", Unit::Seconds)
+    let work = Work::new("parsing an expression", Unit::Seconds)
         .by("the cron crate", "–", || read::<cron::Schedule>(times, &six_fields))
         .by("soloist", "–", || read::<Crontab>(times, &five_fields));
     race.run(3, work);

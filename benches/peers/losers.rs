@@ -1,5 +1,5 @@
-//! A fleet whose processes tick at the same moment, so that each event is lost by all but one: what a decision costs the
-//! server.
+//! A fleet whose processes tick at the same moment. Each event runs in one process, and all other processes are
+//! refused. Measures how much processor time of Redis each grant or refusal costs.
 
 use std::cell::RefCell;
 use std::io::{BufRead, BufReader, Write};
@@ -25,7 +25,7 @@ pub(crate) fn race(race: &mut Race) {
         let fleet = &fleet;
         move || fleet.borrow_mut().cost_of_a_decision(client, ticks)
     };
-    let work = Work::new("64 processes tick 50 events on Redis: its processor time, each decision", Unit::Seconds)
+    let work = Work::new("64 processes tick 50 events: processor time of Redis, each grant or refusal", Unit::Seconds)
         .by("one script for each process", BOTH, turn("raw"))
         .by("soloist", BOTH, turn("soloist"));
     race.run(15, work);
@@ -34,11 +34,12 @@ pub(crate) fn race(race: &mut Race) {
 struct Fleet {
     server: Redis,
     members: Vec<Member>,
-    /// Since 1970.
+    /// The minute of the last tick, counted from 1970.
     minute: i64,
 }
 
-/// A process. It is told when to tick, and says how many events it ran and how many it lost.
+/// A process of the fleet. It ticks for each line on its standard input, and answers with the numbers of events that it
+/// ran and lost.
 struct Member {
     process: Child,
     answers: Box<dyn Iterator<Item = String>>,
@@ -100,7 +101,7 @@ impl Drop for Fleet {
     }
 }
 
-/// Runs one such process.
+/// Runs one process of the fleet.
 pub(crate) fn be_one(url: &str) {
     let mut ticks = Ticks::new(RedisMutex::new(url).expect("the url is in order"), EVENTS, lease_and_claim);
     let mut raw = RawRedis::connect(url);

@@ -1,4 +1,4 @@
-//! The machine and the versions that were measured, and the processors that the servers get.
+//! The description of the machine and of the versions, and the processors of servers and clients.
 
 use std::process::Command;
 use std::sync::OnceLock;
@@ -9,7 +9,8 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use crate::race::Race;
 
 impl Race {
-    /// Notes the versions that all contenders share, and returns all versions as one paragraph.
+    /// Adds the versions of the system, the compiler and the crates. Returns the machine and all versions as one
+    /// paragraph.
     pub(crate) fn describe(&mut self) -> String {
         self.version("Linux", &said_by("uname", &["-r"]));
         self.version("rustc", &said_by("rustc", &["--version"]));
@@ -22,8 +23,8 @@ impl Race {
         let mut models = cpus.lines().filter_map(|line| line.strip_prefix("model name")?.split(": ").nth(1));
         let model = models.next().unwrap_or("unknown");
         format!(
-            "Measured on {} at commit {} by `benches/run --peers`, on {} processors ({model}), one half for the servers and the \
-             other half for the clients: {}.",
+            "Measured on {} at commit {} by `benches/run --peers`, on {} processors ({model}): one half for the servers, the other \
+             half for the clients. Versions: {}.",
             Utc::now().format("%Y-%m-%d"),
             said_by("git", &["describe", "--always", "--dirty", "--abbrev=7"]),
             models.count() + 1,
@@ -32,9 +33,9 @@ impl Race {
     }
 }
 
-/// Starts a server on one half of the processors, and leaves the other half to this thread and its children. So client and server
-/// have processors of their own, as on two machines. Otherwise the system decides for each pair, and a pair that shares a
-/// processor needs a third of the time.
+/// Starts a server on one half of the processors, and moves this thread and its children to the other half. So client
+/// and server never share a processor, as on two machines. Otherwise the system would choose their processors, and a
+/// client that shares a processor with its server needs only a third of the time.
 pub(crate) fn apart<S>(start: impl FnOnce() -> S) -> S {
     let all = processors();
     let (clients, servers) = all.split_at(all.len() / 2);
@@ -53,7 +54,7 @@ pub(crate) fn together() {
 fn processors() -> &'static [usize] {
     static PROCESSORS: OnceLock<Vec<usize>> = OnceLock::new();
     PROCESSORS.get_or_init(|| {
-        let all = sched_getaffinity(None).expect("the system tells");
+        let all = sched_getaffinity(None).expect("Linux has this call");
         (0..CpuSet::MAX_CPU).filter(|processor| all.is_set(*processor)).collect()
     })
 }

@@ -1,5 +1,6 @@
-//! soloist beside its peers and floors, in turns and on the system's clock: the table and the picture that the book shows.
-//! `benches/run --peers` measures everything, and writes both; with names of [`KINDS`], it measures these and only prints.
+//! Compares soloist with its peers, which are other schedulers, and with its floors: the least programs that do a part
+//! of the work. `benches/run --peers` measures all [`KINDS`], and writes the table and the picture of the book. With
+//! names of kinds, it measures only these kinds, and prints the results.
 
 use std::path::Path;
 
@@ -19,7 +20,7 @@ mod sql;
 mod table;
 mod ticks;
 
-/// The servers of the tests.
+/// The modules of the tests that start real servers.
 #[allow(dead_code)]
 #[path = "../../tests/it/servers"]
 mod servers {
@@ -68,7 +69,7 @@ fn measure(arguments: &[&str]) {
     }
     let page = table::page(&race.describe(), &race.measured);
     let plot = plot::draw(&race.measured);
-    assert!(!plot.contains("\n\n"), "in Markdown, it would end there");
+    assert!(!plot.contains("\n\n"), "in Markdown, HTML ends at an empty line");
     if is_full && names.is_empty() {
         let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/guide");
         std::fs::write(guide.join("measured.md"), page).expect("the page can be written");

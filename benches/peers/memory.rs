@@ -1,4 +1,4 @@
-//! Due events on the store in memory, beside schedulers that protect nothing; and the memory that each takes.
+//! Measures due events on the store in memory, compared with schedulers that protect nothing.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -16,8 +16,8 @@ use crate::race::Race;
 use crate::ticks::{Ticks, callback, each, lease, lease_and_claim, ran, timed};
 
 const EVENTS: usize = 100;
-/// How many ticks a store has before it is replaced. The claim of an event that is due once a minute lives for 15 minutes: in 30
-/// ticks, a store has 15 of them on average.
+/// The number of ticks after which a store is replaced. In production, a store has 15 claims of an event that is due
+/// once a minute, because a claim lives for 15 minutes. Here no claim ends, so 30 ticks give 15 claims on average.
 pub(crate) const TICKS: usize = 30;
 
 pub(crate) fn race(race: &mut Race) {
@@ -47,7 +47,7 @@ pub(crate) struct Clokwerk {
     jobs: usize,
 }
 
-/// The system's clock, and the minutes that were skipped.
+/// A clock that is ahead of the system's clock by the minutes that were skipped.
 struct Shifted;
 
 static SKIPPED: AtomicI64 = AtomicI64::new(0);
@@ -73,7 +73,8 @@ impl Clokwerk {
     }
 }
 
-/// Returns the processor time of all threads in two seconds, for each run: this scheduler ticks by itself.
+/// Returns the processor time of a run, from all runs and all threads in two seconds. Only the processor time can be
+/// measured, because this scheduler ticks by itself.
 fn tokio_cron_scheduler() -> f64 {
     let processor_time = || {
         let time = clock_gettime(ClockId::ProcessCPUTime);

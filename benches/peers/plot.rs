@@ -1,6 +1,8 @@
-//! The ratios as a picture: on a logarithmic scale, with bars to the left of one for what takes less than the first of its kind.
+//! The ratios of the table as a picture with a logarithmic scale. A contender that takes less than the first contender
+//! of its kind has a bar to the left of the line at 1.
 //!
-//! A page of HTML shows it with the page's own text colour. As a file of its own it is legible in light and in dark.
+//! Inside an HTML page, the picture has the text colour of the page. As a separate file, it has colours for light and
+//! for dark viewers.
 
 use std::fmt::Write;
 
@@ -8,13 +10,13 @@ use crate::alternate::{Measured, NOTHING, Row};
 use crate::table::digits;
 
 const WIDTH: f64 = 960.0;
-/// Where bars may lie, between the names and the last ratio.
+/// The bars are between `LEFT`, where the names end, and `RIGHT`, where the longest bar ends.
 const LEFT: f64 = 340.0;
 const RIGHT: f64 = 900.0;
 const LINE: f64 = 19.0;
 const STYLE: &str = "@media (prefers-color-scheme: dark) { svg:root { color: #ddd; background: #222 } }";
 
-/// HTML in Markdown ends at an empty line: there is none.
+/// Makes the picture. It has no empty line, because HTML in Markdown ends at an empty line.
 pub(crate) fn draw(all: &[Measured]) -> String {
     let ratios = all.iter().flat_map(|measured| &measured.rows).map(|row| row.ratio.median);
     let (low, high) = ratios.fold((1.0_f64, 1.0_f64), |(low, high), ratio| (low.min(ratio), high.max(ratio)));
@@ -49,17 +51,17 @@ pub(crate) fn draw(all: &[Measured]) -> String {
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" {frame} {look}>\n\
          <title>soloist beside its peers and floors</title>\n<style>{STYLE}</style>\n\
-         <text y=\"{LINE}\">Times the first of each kind. Orange: soloist. Pale: protects nothing.</text>\n{lines}</svg>\n"
+         <text y=\"{LINE}\">Ratios to the first program of each kind of work. Orange: soloist. Pale: protects nothing.</text>\n{lines}</svg>\n"
     )
 }
 
-/// Contenders of ours have one name, and protect different things.
+/// Returns the label of a bar. All rows of soloist have one name, so their labels also say what they protect.
 fn label(row: &Row) -> String {
     let name = plain(&row.name);
     if row.is_ours() && row.protects.starts_with("a ") { format!("{name}: {}", row.protects) } else { name }
 }
 
-/// Removes the marks of Markdown.
+/// Removes the backticks of Markdown.
 fn plain(text: &str) -> String {
     text.replace('`', "")
 }

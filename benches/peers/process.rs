@@ -1,4 +1,5 @@
-//! Whole processes, from their start to their end: what cron starts, and a command under a lock.
+//! Measures whole processes, from their start to their end: a program that cron starts, and a command under a lock or a
+//! lease.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -28,7 +29,7 @@ pub(crate) fn race(race: &mut Race) {
         .map(|name| program(name).unwrap_or_else(|| panic!("{name} was not built: run `benches/run --peers`")));
     let work = Work::new("a process that cron starts, files", Unit::Seconds)
         .by("an empty Rust program", NOTHING, starts(empty.as_os_str(), &[], 0))
-        // Its exit code is the number of events that ran.
+        // The exit code of `cron_program` is the number of events that ran.
         .by("soloist, nothing due", LEASE, starts(cron.as_os_str(), &[&path("cron"), "idle"], 0))
         .by("soloist, one event due", LEASE, starts(cron.as_os_str(), &[&path("cron"), "due"], 1));
     race.run(12, work);
@@ -38,8 +39,8 @@ pub(crate) fn race(race: &mut Race) {
     let work = Work::new("a process that runs `true`", Unit::Seconds)
         .by("`flock -n`", "a lease on this host", starts("flock".as_ref(), &["-n", &lock, "true"], 0))
         .by("`soloist run`", LEASE, starts(soloist.as_os_str(), &words, 0))
-        .by("no other", NOTHING, starts("true".as_ref(), &[], 0));
-    // A test does not build it.
+        .by("`true` alone", NOTHING, starts("true".as_ref(), &[], 0));
+    // `benches/run` builds the static program, but a test does not.
     let work = match program("soloist_static") {
         Some(program) => work.by("`soloist run`, linked statically", LEASE, starts(program.as_os_str(), &words, 0)),
         None => work,
@@ -49,7 +50,8 @@ pub(crate) fn race(race: &mut Race) {
     race.version("util-linux", &String::from_utf8_lossy(&flock.stdout));
 }
 
-/// Finds a program: in the folder into which `benches/run` installs, else beside this program, where cargo builds.
+/// Finds a program: in the folder into which `benches/run` installs programs, or else in the folders into which cargo
+/// builds.
 fn program(name: &str) -> Option<PathBuf> {
     let installed = std::env::var_os("SOLOIST_PEERS_PROGRAMS").map(PathBuf::from);
     let this = std::env::current_exe().expect("it runs");

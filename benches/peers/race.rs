@@ -1,4 +1,4 @@
-//! All kinds of work, one after the other, and their results.
+//! The measurement of all kinds of work, one after another, and its results.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use crate::alternate::{Measured, Work};
 use crate::table;
 
 pub(crate) struct Race {
-    /// Or each contender has one turn, and a small one: it is a test that they are measured.
+    /// Whether this is a measurement. Otherwise it is a test: each contender has one short turn.
     is_full: bool,
     pub(crate) measured: Vec<Measured>,
-    /// Of the servers and programs.
+    /// The versions of the servers and programs.
     pub(crate) versions: Vec<String>,
 }
 
@@ -22,7 +22,8 @@ impl Race {
         if self.is_full { full } else { small }
     }
 
-    /// Measures for that many seconds at least, and prints the result. That of a test says nothing.
+    /// Measures `work` for about `seconds`, and prints the result. In a test, the result has no meaning, so only the
+    /// title is printed.
     pub(crate) fn run(&mut self, seconds: u64, work: Work) {
         let measured = work.measure(if self.is_full { Duration::from_secs(seconds) } else { Duration::ZERO });
         if self.is_full {
@@ -33,7 +34,7 @@ impl Race {
         self.measured.push(measured);
     }
 
-    /// Notes the version of a program, from its own output.
+    /// Finds the version of the program `of` in its output `says`, and adds it to the versions.
     pub(crate) fn version(&mut self, of: &str, says: &str) {
         let mut words = says.split([' ', '-', '\n']);
         let version = words.find(|word| word.starts_with(|first: char| first.is_ascii_digit()));

@@ -1,4 +1,5 @@
-//! A client of Redis that is written for one purpose: the floors of claims and leases.
+//! A client of Redis that only acquires and releases claims and leases. Its times are the floors with which soloist is
+//! compared.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -8,10 +9,10 @@ use redis::{Connection, Parser, Value, cmd};
 
 use crate::ticks::callback;
 
-/// How many events go into one pipeline, or one script.
+/// The number of events in one pipeline or script.
 const BATCH: usize = 100;
 const TERM: &str = "60000"; // milliseconds
-/// What an entry says, after its owner and its token.
+/// The end of an entry, after its owner and its token. It is about as long as in an entry of soloist.
 const ENTRY: &str = " term=60000 since=2026-03-01T12:00:00.000Z pid=4711 host=web-1";
 
 pub(crate) struct RawRedis {
@@ -30,7 +31,7 @@ pub(crate) struct Clients {
 /// Calls a script with keys and arguments.
 pub(crate) type Call = fn(&mut Clients, &str, &[String], &[&str]) -> Value;
 
-/// By the names that the server gave them.
+/// The hashes of the scripts, by which `EVALSHA` calls them.
 struct Scripts {
     in_order: String,
     batch: String,
@@ -56,7 +57,8 @@ impl RawRedis {
         Self { clients, scripts, owner: format!("2f4a9f0e8f0b4b0c9a570e7a6f3d51c8-{}-1", std::process::id()) }
     }
 
-    /// Claims and leases of these events, one after another: each trip gives back the lease of the last event.
+    /// Acquires the claim and the lease of each event, one event after another. Each round trip also releases the lease
+    /// of the last event.
     pub(crate) fn in_order(&mut self, call: Call, events: usize, minute: i64) {
         let mut keys = vec!["raw:token".to_owned()];
         for number in 0..events {
@@ -64,13 +66,13 @@ impl RawRedis {
             keys.truncate(1);
             keys.extend(names(number, minute).into_iter().chain(last));
             let token = call(&mut self.clients, &self.scripts.in_order, &keys, &[&self.owner, ENTRY, TERM]);
-            assert!(matches!(token, Value::BulkString(_)), "nobody else asks: {token:?}");
+            assert!(matches!(token, Value::BulkString(_)), "no other client asks: {token:?}");
             callback();
         }
         self.release(call, &keys[2..3]);
     }
 
-    /// Makes a round trip for each event. The server runs a script that does nothing.
+    /// Makes a round trip for each event, with a script that does nothing.
     pub(crate) fn trips(&mut self, call: Call, events: usize, minute: i64) {
         for number in 0..events {
             let keys = names(number, minute);
@@ -80,7 +82,8 @@ impl RawRedis {
         }
     }
 
-    /// Claims and leases of these events in scripts for a hundred each; how many were free. The leases are given back.
+    /// Acquires the claims and leases of the events in scripts for a hundred events each, and releases the leases.
+    /// Returns how many events were free.
     pub(crate) fn in_batches(&mut self, call: Call, events: usize, minute: i64) -> usize {
         let mut granted = 0;
         for batch in batches(events) {
@@ -100,7 +103,8 @@ impl RawRedis {
         granted
     }
 
-    /// Takes claims and leases without a script: compares no owner, hands out no token, and keeps a claim whose lease is held.
+    /// Acquires claims and leases without a script. So no owner is compared, no token is granted, and a claim is not
+    /// released if its lease is held.
     pub(crate) fn pipelined(&mut self, events: usize, minute: i64) {
         let entry = format!("{} token=1772366400000000{ENTRY}", self.owner);
         for batch in batches(events) {
@@ -112,27 +116,27 @@ impl RawRedis {
                 release.cmd("DEL").arg(lease);
             }
             let granted: Vec<Value> = gate.query(&mut self.clients.driver).expect("the server answers");
-            assert!(granted.iter().all(|answer| *answer == Value::Okay), "nobody else asks");
+            assert!(granted.iter().all(|answer| *answer == Value::Okay), "no other client asks");
             batch.for_each(|_| callback());
             let released: Vec<usize> = release.query(&mut self.clients.driver).expect("the server answers");
-            assert!(released.iter().all(|count| *count == 1), "they were taken");
+            assert!(released.iter().all(|count| *count == 1), "all of them were held");
         }
     }
 
     fn release(&mut self, call: Call, leases: &[String]) {
         let released = call(&mut self.clients, &self.scripts.release, leases, &[&self.owner]);
-        assert_eq!(released, Value::Int(leases.len().try_into().expect("they are few")), "they were taken");
+        assert_eq!(released, Value::Int(leases.len().try_into().expect("they are few")), "all of them were held");
     }
 }
 
 impl Clients {
-    /// Through the driver's blocking client.
+    /// Calls a script by the blocking client of the driver.
     pub(crate) fn driver(&mut self, script: &str, keys: &[String], arguments: &[&str]) -> Value {
         let answer = cmd("EVALSHA").arg(script).arg(keys.len()).arg(keys).arg(arguments).query(&mut self.driver);
         answer.expect("the server answers")
     }
 
-    /// Through a socket: nothing but the parser is the driver's.
+    /// Calls a script by a plain socket. Only the parser of the reply is from the driver.
     pub(crate) fn socket(&mut self, script: &str, keys: &[String], arguments: &[&str]) -> Value {
         let request = &mut self.request;
         request.clear();

@@ -1,4 +1,4 @@
-//! Events on one Redis over loopback, beside a raw client.
+//! Measures due events on one Redis over loopback, compared with a raw client.
 
 use std::cell::RefCell;
 
@@ -16,7 +16,7 @@ pub(crate) fn race(race: &mut Race) {
     let info = server.ask(&["INFO", "server"]);
     let version = info.text().lines().find_map(|line| line.strip_prefix("redis_version:")).expect("it has one");
     race.version("Redis", version);
-    // One connection for all floors, and a minute of its own for each turn.
+    // All floors share one connection. Each turn uses another minute, so that its claims are free.
     let raw = RefCell::new((RawRedis::connect(&server.url()), 0));
     let floor = |events: usize, work: fn(&mut RawRedis, usize, i64)| {
         let raw = &raw;
@@ -32,14 +32,14 @@ pub(crate) fn race(race: &mut Race) {
     let mut ticks = Ticks::new(store("order:"), events, lease_and_claim);
     let work = Work::new("in order on Redis, each of 200 events", Unit::Seconds)
         .by(
-            "a script for each, by a socket",
+            "a script for each event, by a socket",
             BOTH,
             floor(events, |raw, events, minute| {
                 raw.in_order(Clients::socket, events, minute);
             }),
         )
         .by(
-            "a script for each, by the blocking client",
+            "a script for each event, by the blocking client",
             BOTH,
             floor(events, |raw, events, minute| {
                 raw.in_order(Clients::driver, events, minute);
@@ -47,7 +47,7 @@ pub(crate) fn race(race: &mut Race) {
         )
         .by("soloist", BOTH, || each(ticks.run(), events))
         .by(
-            "a script for each that does nothing, by a socket",
+            "an empty script for each event, by a socket",
             NOTHING,
             floor(events, |raw, events, minute| {
                 raw.trips(Clients::socket, events, minute);
@@ -59,15 +59,15 @@ pub(crate) fn race(race: &mut Race) {
     let mut ticks = Ticks::new(store("background:"), events, |event| lease_and_claim(event).in_background());
     let work = Work::new("in the background on Redis, each of 1,000 events", Unit::Seconds)
         .by(
-            "scripts for a hundred, by a socket",
+            "a script for 100 events, by a socket",
             BOTH,
             floor(events, |raw, events, minute| {
-                assert_eq!(raw.in_batches(Clients::socket, events, minute), events, "nobody else asks");
+                assert_eq!(raw.in_batches(Clients::socket, events, minute), events, "no other client asks");
             }),
         )
         .by(
             "pipelines of `SET` and `DEL`",
-            "a lease and a claim, of any owner and apart",
+            "a lease and a claim, not atomically, for any owner",
             floor(events, RawRedis::pipelined),
         )
         .by("soloist", BOTH, || each(ticks.run(), events));

@@ -1,4 +1,4 @@
-//! The memory of a process whose events are all claimed, tick after tick, while claims stay.
+//! Measures the memory of a process whose events are due in each tick. The claims of all ticks stay in the store.
 
 use std::process::Command;
 use std::time::Duration;
@@ -22,14 +22,14 @@ pub(crate) fn race(race: &mut Race) {
             kib * 1024.0
         }
     };
-    let work = Work::new("resident at most in 30 ticks of 100,000 events", Unit::Bytes)
+    let work = Work::new("peak memory in 30 ticks of 100,000 events", Unit::Bytes)
         .by("clokwerk", NOTHING, peak("clokwerk"))
         .by("soloist, bare, with its report", NOTHING, peak("bare"))
         .by("soloist", "a claim", peak("claim"));
     race.run(1, work);
 }
 
-/// Runs one such process, which prints its peak in KiB.
+/// Runs the ticks of one process, and prints its peak memory in KiB.
 pub(crate) fn be_one(scheduler: &str, events: &str) {
     let events = events.parse().expect("a count");
     let soloist = |attributes: fn(Event) -> Event| {

@@ -1,4 +1,4 @@
-//! Events on databases over loopback, with commits that are written to the disk, beside raw clients.
+//! Measures due events on databases over loopback, compared with raw clients. Each commit is written to the disk.
 
 use std::cell::RefCell;
 
@@ -14,7 +14,8 @@ use crate::ticks::{Ticks, callback, each, lease_and_claim, timed};
 
 const MANY: usize = 100;
 
-/// After so many looks on a new connection, the look is prepared and the server's caches are filled.
+/// The number of reads after which a new connection has prepared its statement, and the caches of the server are
+/// filled.
 const WARM_UP: usize = 20;
 
 pub(crate) fn race(race: &mut Race) {
@@ -25,18 +26,20 @@ pub(crate) fn race(race: &mut Race) {
 /// A server, and a raw client of it.
 trait Sql {
     const NAME: &'static str;
-    /// What the store says for a look, for an admission, for each of its rows, and for a release.
+    /// The statements of the store: the read before an admission, the admission, one row of the admission, and the
+    /// release.
     const TEXTS: [&'static str; 4];
     type Mutex: EventMutex + 'static;
 
     fn start() -> Self;
     /// Creates the table, and a store in it.
     fn mutex(&self, table: &str) -> Self::Mutex;
-    /// Adds so many claims to this table that have just ended.
+    /// Adds `claims` claims to the table that have just ended.
     fn fill(&self, table: &str, claims: usize);
     /// Connects a raw client, which carries out statements and returns the first value of the first row.
     fn raw(&self) -> impl FnMut(&str) -> Option<String>;
-    /// Connects a raw client with one prepared statement, which looks for two names. It returns the number of rows.
+    /// Connects a raw client that prepares the statement `look` for two names. A call of the client returns the number
+    /// of rows.
     fn prepared(&self, look: &str) -> impl FnMut([&str; 2]) -> usize;
 }
 
@@ -45,23 +48,23 @@ fn on<S: Sql>(race: &mut Race) {
     let raw = RefCell::new(server.raw());
     race.version(S::NAME, &raw.borrow_mut()("SELECT version()").expect("it has one"));
     let [mut winner, mut loser] = [(); 2].map(|()| Ticks::new(server.mutex("soloist_mutexes"), 1, lease_and_claim));
-    // Two names, as in the look of a gate, and both are in the table.
+    // Two names, as in the read before an admission. Both are in the table.
     let mut prepared =
         server.prepared("SELECT name, owner, token, host, expires_at FROM soloist_mutexes WHERE name IN ");
     let names = raw_run::<S>(&mut *raw.borrow_mut(), 0);
     let looks = race.size(200, 1);
-    let work = Work::new(format!("an event on {} that runs elsewhere", S::NAME), Unit::Seconds)
-        .by("one prepared look", NOTHING, || {
+    let work = Work::new(format!("an event on {} that another server has taken", S::NAME), Unit::Seconds)
+        .by("one prepared `SELECT`", NOTHING, || {
             let mut look = || assert_eq!(prepared(names.each_ref().map(String::as_str)), 2);
             each(timed(0, || (0..looks).for_each(|_| look())), looks)
         })
-        .by("the look of the store, as text, by a raw client", NOTHING, || {
+        .by("the `SELECT` of the store as text, by a raw client", NOTHING, || {
             let look = || raw_look::<S>(&mut *raw.borrow_mut(), &names);
             each(timed(0, || (0..looks).for_each(|_| look())), looks)
         })
         .by("soloist", BOTH, || {
             winner.run();
-            // The raw client's connection is not new, so this one is not, either.
+            // The connection of the raw client is not new, so the connection of the store is warmed up, too.
             (0..WARM_UP).for_each(|_| _ = loser.lose(&winner));
             each((0..looks).map(|_| loser.lose(&winner)).sum(), looks)
         });
@@ -89,7 +92,8 @@ fn on<S: Sql>(race: &mut Race) {
     race.run(8, work);
 
     let [mut few, mut many] = ["few", "many"].map(|table| Ticks::new(server.mutex(table), 1, lease_and_claim));
-    // While this lasts, they stay: it is less than two minutes since they ended.
+    // The claims stay in the table during the measurement, because the store deletes claims only when they ended some
+    // time ago.
     server.fill("many", race.size(1_000_000, 1_000));
     let work = Work::new(format!("one event on {} in a large table", S::NAME), Unit::Seconds)
         .by("soloist, in a small table", BOTH, || each(few.run(), 1))
@@ -97,13 +101,14 @@ fn on<S: Sql>(race: &mut Race) {
     race.run(6, work);
 }
 
-/// Looks at two names, in the statements of the store.
+/// Reads two names with the statement of the store.
 fn raw_look<S: Sql>(raw: &mut impl FnMut(&str) -> Option<String>, names: &[String; 2]) {
     let which = format!("name IN ('{}', '{}')", names[0], names[1]);
-    raw(&with(S::TEXTS[0], &[("which", &which)])).expect("it tells the time");
+    raw(&with(S::TEXTS[0], &[("which", &which)])).expect("the first value is the time of the server");
 }
 
-/// Gate and release of an event, in the statements of the store: a look, an admission with its claim, a release. The names.
+/// Runs one event with the statements of the store: a read, an admission of lease and claim, and a release. Returns the
+/// two names.
 fn raw_run<S: Sql>(raw: &mut impl FnMut(&str) -> Option<String>, minute: i64) -> [String; 2] {
     let [_, admit, row, end] = S::TEXTS;
     let owner = format!("2f4a9f0e8f0b4b0c9a570e7a6f3d51c8-4711-{minute}");

@@ -7,13 +7,13 @@ pub(crate) fn page(how: &str, all: &[Measured]) -> String {
     let rows: String = all.iter().map(rows).collect();
     format!(
         "# Measurements\n\n{how} In each round, each program took one turn, timed by the system's clock. A cell has the median of all \
-         rounds and, in parentheses, the range of the middle half of the rounds. Compare ratios, not times. A program that \
-         protects nothing does less than `soloist` does.\n\n\
-         | work | by | protects | took | times the first |\n| --- | --- | --- | --- | --- |\n{rows}\n![The table as a picture.](measured.svg)\n"
+         rounds and, in parentheses, the range of the middle half of the rounds. The last column has the ratio to the first program \
+         of this kind of work. Compare ratios, not times. A program that protects nothing does less than `soloist` does.\n\n\
+         | work | program | protects | took | ratio to the first |\n| --- | --- | --- | --- | --- |\n{rows}\n![The table as a picture.](measured.svg)\n"
     )
 }
 
-/// Writes the lines of one kind of work.
+/// Writes the lines of the table for one kind of work.
 pub(crate) fn rows(Measured { title, unit, rows }: &Measured) -> String {
     let lines = rows.iter().enumerate().map(|(at, row)| {
         let title = if at == 0 { title } else { "" };
@@ -43,7 +43,7 @@ impl Spread {
     }
 }
 
-/// Writes three digits, and no decimal places that a large number does not need.
+/// Writes a number with three digits, or with more digits and no decimal places from 1,000 on.
 pub(crate) fn digits(value: f64) -> String {
     let places = match value {
         ..10.0 => 2,

@@ -1,5 +1,5 @@
-//! A schedule whose events are all due once a minute, and ticks a minute apart. They follow each other at once, and all clocks
-//! are the system's.
+//! A schedule whose events are all due once a minute. Each tick is for the next minute, but the ticks follow each other
+//! without a wait. The schedule and its store use the system's clock.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use chrono::{DateTime, TimeDelta, Utc};
 use soloist::{Event, EventMutex, Report, Schedule, SkipReason, Verdict};
 
-/// The runs of all callbacks, of all contenders.
+/// The number of callbacks that have run, of all contenders together.
 static RAN: AtomicUsize = AtomicUsize::new(0);
 
 /// Counts a run. Every event has this callback.
@@ -19,7 +19,7 @@ pub(crate) fn ran() -> usize {
     RAN.load(Ordering::Relaxed)
 }
 
-/// Measures the time of `work`, in which so many callbacks must run.
+/// Measures the time of `work`, and asserts that `runs` callbacks have run in it.
 #[track_caller]
 pub(crate) fn timed(runs: usize, work: impl FnOnce()) -> Duration {
     let before = ran();
@@ -30,7 +30,7 @@ pub(crate) fn timed(runs: usize, work: impl FnOnce()) -> Duration {
     took
 }
 
-/// Returns the average of so many.
+/// Returns the average in seconds of `count` parts of `took`.
 #[expect(clippy::cast_precision_loss, reason = "they are few")]
 pub(crate) fn each(took: Duration, count: usize) -> f64 {
     took.as_secs_f64() / count as f64
@@ -48,7 +48,7 @@ pub(crate) struct Ticks {
     schedule: Schedule,
     events: usize,
     minute: DateTime<Utc>,
-    /// The report of the last tick. To drop it is a part of the next one.
+    /// The report of the last tick. It is dropped in the next tick, so the time of the drop is measured, too.
     kept: Option<Report>,
 }
 
@@ -62,7 +62,7 @@ impl Ticks {
         Self { schedule, events, minute: Utc::now(), kept: None }
     }
 
-    /// Ticks, and each event runs.
+    /// Ticks, and asserts that each event has run.
     #[track_caller]
     pub(crate) fn run(&mut self) -> Duration {
         self.minute += TimeDelta::minutes(1);
@@ -71,7 +71,7 @@ impl Ticks {
         took
     }
 
-    /// Ticks in the minute in which `winner` has run the events: this server loses each of them.
+    /// Ticks in a minute in which `winner` has run all events, and asserts that this server runs none of them.
     #[track_caller]
     pub(crate) fn lose(&mut self, winner: &Self) -> Duration {
         self.minute = winner.minute;
@@ -80,7 +80,8 @@ impl Ticks {
         took
     }
 
-    /// Ticks in a minute while others tick, too. Returns how many events succeeded, and how many were lost.
+    /// Ticks while other processes tick in this minute, too. Returns how many events ran here, and how many ran in
+    /// another process.
     pub(crate) fn compete(&mut self, minute: DateTime<Utc>) -> [usize; 2] {
         self.kept = Some(self.schedule.run_due(minute));
         self.counts()
@@ -93,7 +94,8 @@ impl Ticks {
         })
     }
 
-    /// Counts the events that succeeded, and those that another process ran.
+    /// Counts the events of the last tick that succeeded here, and the events that another process has run or is
+    /// running.
     fn counts(&self) -> [usize; 2] {
         let mut counts = [0, 0];
         for entry in self.kept.iter().flat_map(Report::entries) {

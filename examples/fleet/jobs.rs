@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use soloist::{Event, Run, RunOutcome, Schedule, TaskResult};
 
-/// An event, as the pictures describe it.
+/// An event: its name, a description for the pictures, and the duration of its task.
 pub(crate) struct Job {
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
     takes: Duration,
 }
 
-/// In the order of the pictures.
+/// The events, in the order in which the pictures show them.
 pub(crate) const JOBS: [Job; 3] = [REMIND, GENERATE, SYNC];
 
 const REMIND: Job =
@@ -20,7 +20,7 @@ const REMIND: Job =
 
 const GENERATE: Job = Job {
     name: "reports:generate",
-    about: "on_one_server and without_overlapping: takes 1.5 minutes, so every other minute finds it at work",
+    about: "on_one_server and without_overlapping: takes 1.5 minutes, so every second minute is skipped",
     takes: Duration::from_millis(1500),
 };
 
@@ -30,14 +30,14 @@ const SYNC: Job = Job {
     takes: Duration::from_millis(1300),
 };
 
-/// The job whose worker is killed.
+/// The index in [`JOBS`] of the event during whose run a worker is killed.
 pub(crate) const VICTIM: usize = 1;
 
-/// So long after a kill does its event stay blocked at most, on a store that can't tell that the process has gone. Two
-/// minutes of this fleet; a real one leaves it at the default of a minute.
+/// The term of the lease: two minutes of this fleet. On a server, the event of a killed worker stays blocked for at
+/// most this time. In a real fleet, the default of one minute is enough.
 pub(crate) const TERM: Duration = Duration::from_secs(2);
 
-/// `tell` hears of each start and each end.
+/// Makes the schedule of a worker. It calls `tell` at the start and at the end of each run.
 pub(crate) fn schedule(
     store: &str,
     tell: impl Fn(&Run, &str) -> TaskResult + Clone + Send + Sync + 'static,
@@ -47,7 +47,7 @@ pub(crate) fn schedule(
         let task = move |run: &Run| -> TaskResult {
             let token = run.fencing_token().map_or_else(String::new, |token| token.get().to_string());
             started(run, &format!("started\t{token}"))?;
-            run.wait_cancelled(job.takes); // a sleep that ends early, where the run is cancelled
+            run.wait_cancelled(job.takes); // a sleep that ends early if the run is cancelled
             Ok(run.check()?)
         };
         let then = move |run: &Run, outcome: &RunOutcome| {

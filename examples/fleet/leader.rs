@@ -1,4 +1,4 @@
-//! Starts the workers, kills one of them during a run, starts it again, and prints their reports meanwhile.
+//! Starts the workers, kills one worker during a run, restarts this worker, and prints the reports of all workers.
 
 use std::error::Error;
 use std::fmt::Display;
@@ -17,12 +17,13 @@ use crate::jobs::{JOBS, VICTIM};
 use crate::pace::{At, Pace};
 use crate::story::{AfterAKill, Kill, Reason, Run, Story};
 
-/// Better one message before the start than one of each worker.
+/// Checks that workers can use the store, so that an error is reported once, and not by each worker. Returns whether
+/// the store frees the leases of a killed process at once or when their terms are over.
 pub(crate) fn look_at(url: &str) -> Result<AfterAKill, Box<dyn Error>> {
     let mutex = soloist::connect(url)?;
     let after_a_kill = match mutex.describe().scope() {
         Scope::Process => {
-            return Err("each worker is a process, which a store in memory does not reach: take file:/path or \
+            return Err("each worker is a process, and processes can't share a store in memory: use file:/path or \
                         redis://host"
                 .into());
         }
@@ -33,7 +34,7 @@ pub(crate) fn look_at(url: &str) -> Result<AfterAKill, Box<dyn Error>> {
     Ok(after_a_kill)
 }
 
-/// Runs a fleet from its first minute to its last; what happened.
+/// Runs a fleet from its first to its last minute, and adds its runs, skips and the kill to `story`.
 pub(crate) fn lead(url: &str, story: Story) -> Result<Story, Box<dyn Error>> {
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
@@ -44,7 +45,7 @@ pub(crate) fn lead(url: &str, story: Story) -> Result<Story, Box<dyn Error>> {
     (0..leader.story.workers).try_for_each(|worker| leader.start(worker))?;
     while leader.servers.iter().any(Option::is_some) {
         let heard = leader.listen();
-        // Ctrl-C reaches the workers, too: their end is expected then.
+        // Ctrl-C also ends the workers, which makes `heard` an error. The interruption is reported instead.
         if interrupted.load(Ordering::Relaxed) {
             return Err("interrupted".into());
         }
@@ -60,19 +61,21 @@ struct Leader {
     url: String,
     pace: Pace,
     story: Story,
-    /// None of them outlives us.
+    /// The processes of the workers; `None` for a worker that has ended. Dropping a process kills it.
     servers: Vec<Option<Server>>,
     tell: Sender<(usize, News)>,
     told: Receiver<(usize, News)>,
-    /// The first run of the victim event that starts in this minute or later is killed, and so long after its start.
+    /// The earliest minute of the kill. The next run of the event [`VICTIM`] that starts then or later is killed.
     kill_from: u32,
+    /// The time from the start of the killed run to the kill, in thousandths of a minute.
     kill_after: u32,
+    /// The number of minutes that are printed.
     shown: u32,
 }
 
 enum News {
     Line(String),
-    /// The worker has ended, and so has closed its standard output.
+    /// The standard output of the worker is closed, because the worker has ended.
     Gone,
 }
 
@@ -86,7 +89,7 @@ impl Leader {
             servers: (0..story.workers).map(|_| None).collect(),
             tell,
             told,
-            // So that there is time for the take-over and the return.
+            // Four minutes are left for the next run of the event, and for the restart of the worker.
             kill_from: random.u32(2..story.minutes - 4),
             kill_after: random.u32(200..700),
             shown: 0,
@@ -110,7 +113,7 @@ impl Leader {
         Ok(())
     }
 
-    /// Takes up what the workers have told within a moment.
+    /// Reads the lines that the workers have written, and adds them to the story. Waits up to 20 ms for the first line.
     fn listen(&mut self) -> Result<(), Box<dyn Error>> {
         let first = self.told.recv_timeout(Duration::from_millis(20)).ok();
         for (worker, news) in first.into_iter().chain(self.told.try_iter()) {
@@ -133,7 +136,7 @@ impl Leader {
         Ok(())
     }
 
-    /// Kills a running worker by SIGKILL, which it can't handle, when the time has come.
+    /// Kills a worker by SIGKILL during a run of the event [`VICTIM`], if the time for the kill has come.
     fn kill_one(&mut self) -> Result<(), Box<dyn Error>> {
         let now = self.pace.now();
         let is_due = |run: &Run| run.minute >= self.kill_from && now.0 >= run.from.0 + self.kill_after;
@@ -141,16 +144,16 @@ impl Leader {
         let (Some(run), None) = (run, self.story.kill) else { return Ok(()) };
         let worker = run.worker;
         let Some(server) = &mut self.servers[worker] else { return Ok(()) };
-        // The time before the kill: from then on another worker may take over.
+        // The time is read before the kill, because another worker can start the event right after the kill.
         let kill = Kill { worker, process: server.0.id(), at: self.pace.now(), restarted: None };
         server.0.kill()?;
         server.0.wait()?;
-        println!("{}worker {} is killed, at work on {}", head(kill.at), worker + 1, JOBS[VICTIM].name);
+        println!("{}worker {} is killed during {}", head(kill.at), worker + 1, JOBS[VICTIM].name);
         self.story.kill = Some(kill);
         Ok(())
     }
 
-    /// Starts the killed worker again, a minute and a half later.
+    /// Starts the killed worker again, if the kill was a minute and a half ago or earlier.
     fn restart_it(&mut self) -> Result<(), Box<dyn Error>> {
         let now = self.pace.now();
         let Some(kill) = self.story.kill.as_mut().filter(|kill| kill.restarted.is_none()) else { return Ok(()) };
@@ -173,12 +176,13 @@ impl Leader {
     }
 }
 
-/// Writes the beginning of a line, about a minute or a moment.
+/// Returns the beginning of a line: the word `minute` and the time `when`.
 fn head(when: impl Display) -> String {
     format!("{:<12}", format!("minute {when}"))
 }
 
-/// Describes a minute as far as it is known: a worker reports its skips when its tick ends.
+/// Returns which worker runs the event in this minute, or why none does. A skip is known only when the tick of its
+/// worker has ended.
 fn who(story: &Story, job: usize, minute: u32) -> String {
     let start = At::minute(minute);
     let is_in_the_way = |run: &Run| job == VICTIM && run.job == job && run.from < start && run.to() > start;
@@ -187,11 +191,11 @@ fn who(story: &Story, job: usize, minute: u32) -> String {
         Some(run) => format!("worker {}", run.worker + 1),
         None if was_skipped(Reason::Leased) => "(still leased)".into(),
         None if story.runs.iter().any(is_in_the_way) || was_skipped(Reason::Running) => "(still running)".into(),
-        None => "(nobody yet)".into(),
+        None => "(no worker yet)".into(),
     }
 }
 
-/// A process that ends when it is dropped, if it has not before.
+/// The process of a worker. Dropping it kills the process, if the process is running.
 struct Server(Child);
 
 impl Drop for Server {

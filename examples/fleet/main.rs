@@ -1,5 +1,5 @@
-//! Shows a fleet on one store, in ten seconds: workers tick one schedule, and one of them is killed during a run. A timeline shows
-//! each run with its worker, and each skip with its reason: in the terminal, and as an SVG file.
+//! Shows a fleet on one store, in ten seconds: several workers tick one schedule, and one worker is killed during a
+//! run. A timeline in the terminal, and in an SVG file, shows each run with its worker, and each skip with its reason.
 //!
 //! ```text
 //! cargo run --example fleet
@@ -29,10 +29,10 @@ use crate::pace::Pace;
 use crate::story::Story;
 
 const USAGE: &str = "usage: fleet [options] [URL of a store that processes share: file:/path, redis://host …]
-  --workers N   how many processes tick (5)
-  --minutes N   for how many minutes, of a second each (10)
-  --seed N      which moment the kill comes in (a random one)
-  --svg FILE    where the picture goes (beside this program)";
+  --workers N   the number of processes [default: 5]
+  --minutes N   the number of minutes, each of which lasts a second [default: 10]
+  --seed N      chooses the time of the kill [default: random]
+  --svg FILE    the file for the picture [default: next to this program]";
 
 fn main() -> ExitCode {
     let done = match Options::parse() {
@@ -49,14 +49,14 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Where standard error can't be written to, the macro for it panics.
+            // `eprintln!` would panic if standard error can't be written to.
             let _ = writeln!(io::stderr(), "fleet: {}", in_one_line(&*error));
             ExitCode::FAILURE
         }
     }
 }
 
-/// Writes an error with the causes that its own text leaves out.
+/// Returns the text of an error, and the texts of its causes that are not in the text yet.
 fn in_one_line(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -70,12 +70,13 @@ fn in_one_line(error: &dyn Error) -> String {
 }
 
 fn lead(options: &Options) -> Result<(), Box<dyn Error>> {
-    let directory = tempfile::tempdir()?; // gone when we end
+    let directory = tempfile::tempdir()?; // is removed when it is dropped
     let url = match &options.store {
         None => format!("file:{}", directory.path().display()),
         Some(url) => url.clone(),
     };
-    // First of all, so that a wrong store or a wrong path is reported at once, not after ten seconds.
+    // The store and the file are opened first, so that an error in either is reported at once, and not after ten
+    // seconds.
     let story = Story::new(options.workers, options.minutes, options.seed, leader::look_at(&url)?);
     let mut picture = File::create(&options.svg).map_err(|error| format!("{}: {error}", options.svg.display()))?;
     println!(
@@ -88,7 +89,7 @@ fn lead(options: &Options) -> Result<(), Box<dyn Error>> {
     let story = leader::lead(&url, story)?;
     terminal::show(&story);
     picture.write_all(svg::draw(&story).as_bytes())?;
-    println!("\nthe same as a picture: {}", options.svg.display());
+    println!("\nthe timeline as a picture: {}", options.svg.display());
     match story.faults()[..] {
         [] => Ok(()),
         ref faults => Err(faults.join("; ").into()),
@@ -96,7 +97,7 @@ fn lead(options: &Options) -> Result<(), Box<dyn Error>> {
 }
 
 struct Options {
-    /// `None`: one in files, of our own.
+    /// The URL of the store; `None` for a temporary file store.
     store: Option<String>,
     workers: usize,
     minutes: u32,
@@ -107,7 +108,7 @@ struct Options {
 }
 
 impl Options {
-    /// `None`: help was asked for.
+    /// Reads the options. Returns `None` if the arguments ask for the help.
     fn parse() -> Result<Option<Self>, Box<dyn Error>> {
         use lexopt::prelude::*;
 
@@ -122,7 +123,8 @@ impl Options {
         let mut arguments = lexopt::Parser::from_env();
         while let Some(argument) = arguments.next()? {
             match argument {
-                // Less leaves no time for the kill, the take-over and the return; more is no picture any more.
+                // With fewer minutes, there is no time for the kill, the next run and the restart. With more workers or
+                // minutes, the picture is too large.
                 Long("workers") => {
                     options.workers = number(&mut arguments, 2..=20, "--workers is a whole number from 2 to 20")?;
                 }
@@ -141,7 +143,7 @@ impl Options {
     }
 }
 
-/// Reads the value of an option. `rule` describes it in an error.
+/// Reads the value of an option. `rule` describes the allowed values in an error.
 fn number<T: FromStr + PartialOrd>(
     arguments: &mut lexopt::Parser,
     range: RangeInclusive<T>,

@@ -1,4 +1,5 @@
-//! What happened: who ran what when, who was skipped and why, put together from what the workers told.
+//! The history of a fleet, from the reports of its workers: each run with its worker and time, each skip with its
+//! reason, and the kill.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +11,16 @@ pub(crate) struct Story {
     pub(crate) workers: usize,
     pub(crate) minutes: u32,
     pub(crate) seed: u64,
-    /// Ordered by their start, for each worker.
+    /// The runs. The runs of one worker are in the order of their starts.
     pub(crate) runs: Vec<Run>,
     pub(crate) skips: Vec<Skip>,
     pub(crate) kill: Option<Kill>,
     after_a_kill: AfterAKill,
-    /// Which worker is, or was, the process with this id.
+    /// The worker of each process id. A worker that was restarted has two ids.
     processes: BTreeMap<u32, usize>,
 }
 
-/// Workers are counted from 0 here, and from 1 where people read of them.
+/// A run of an event. The number of the worker begins at 0; the pictures and messages show it from 1.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) worker: usize,
@@ -34,7 +35,7 @@ pub(crate) struct Run {
 pub(crate) enum End {
     Well,
     Failed(String),
-    /// Ended because the process was killed.
+    /// The run ended because its process was killed.
     Killed,
 }
 
@@ -44,28 +45,28 @@ pub(crate) struct Skip {
     pub(crate) job: usize,
     pub(crate) minute: u32,
     pub(crate) reason: Reason,
-    /// In words, with the holder.
+    /// The reason in words, with the worker that held the lease or the claim.
     pub(crate) why: String,
 }
 
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Reason {
-    /// Another worker has this minute.
+    /// Another worker has taken this minute.
     Taken,
-    /// The run of an earlier minute was not over.
+    /// The run of an earlier minute had not ended.
     Running,
-    /// The run ended with its worker, but its lease did not.
+    /// A killed worker still held the lease.
     Leased,
-    /// The store is out, say.
+    /// Any other reason, such as a store that is unavailable.
     Fault,
 }
 
-/// A store's way with the lease of a killed process.
+/// The time at which a store frees the lease of a killed process.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum AfterAKill {
-    /// A store on the same host, which sees that the process has gone.
+    /// The lease is free at once: a store on the same host knows that the process has ended.
     FreeAtOnce,
-    /// A server, which learns of it at the end of the term.
+    /// The lease is free when its term is over: a server does not know whether the process has ended.
     Leased,
 }
 
@@ -87,7 +88,7 @@ impl Story {
         self.processes.insert(process, worker);
     }
 
-    /// Takes up a line of a worker. `None`: it makes no sense.
+    /// Adds a line of a worker to the history. Returns `None` if the line has no known format.
     pub(crate) fn told(&mut self, worker: usize, line: &str) -> Option<()> {
         let fields: Vec<&str> = line.splitn(7, '\t').collect();
         let [at, minute, event, what @ ..] = &fields[..] else { return None };
@@ -111,8 +112,8 @@ impl Story {
         Some(())
     }
 
-    /// Explains a skip in the words of the report, with the worker instead of its process. A server does not know whether the
-    /// holder of a lease still runs, but a person wants to read that.
+    /// Returns the reason of a skip, and its text, which names the worker instead of the process. A report from a store
+    /// on a server can't say whether the holder is running or was killed, but the history knows the kill.
     fn why_skipped(&self, keyword: &str, holder: &str, text: &str) -> (Reason, String) {
         let (reason, words) = match keyword {
             "ran_elsewhere" => (Reason::Taken, "taken by"),
@@ -144,12 +145,12 @@ impl Story {
         self.runs.iter().find(|run| (run.job, run.minute) == (job, minute))
     }
 
-    /// Returns the run that a kill of its worker ended.
+    /// Returns the run of the event [`VICTIM`] that ended because its worker was killed.
     pub(crate) fn killed_run(&self) -> Option<&Run> {
         self.runs.iter().find(|run| run.job == VICTIM && matches!(run.end, Some((_, End::Killed))))
     }
 
-    /// Returns the first run of that event after the kill.
+    /// Returns the first run of the event [`VICTIM`] after the kill.
     pub(crate) fn takeover(&self) -> Option<&Run> {
         let kill = self.kill?;
         self.runs.iter().filter(|run| run.job == VICTIM && run.from >= kill.at).min_by_key(|run| run.from)
@@ -160,11 +161,11 @@ impl Story {
         let (Some(kill), Some(run)) = (self.kill, self.killed_run()) else { return Vec::new() };
         let (worker, event, minute) = (kill.worker + 1, JOBS[run.job].name, run.minute);
         let mut lines =
-            vec![format!("worker {worker} was killed at minute {}, at work on {event} of minute {minute}", kill.at)];
+            vec![format!("worker {worker} was killed at minute {}, during {event} of minute {minute}", kill.at)];
         if let Some(next) = self.takeover() {
             let (worker, after) = (next.worker + 1, next.from.after(kill.at));
             lines.push(format!(
-                "worker {worker} took {event} over at minute {}, {after} minutes later, with a higher token",
+                "worker {worker} took over {event} at minute {}, {after} minutes later, with a higher token",
                 next.from
             ));
         }
@@ -174,7 +175,7 @@ impl Story {
         lines
     }
 
-    /// Returns the broken promises and other failures; nothing if all is well.
+    /// Returns the broken promises and other failures. The list is empty if all is well.
     pub(crate) fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         for (number, run) in self.runs.iter().enumerate() {
@@ -189,7 +190,7 @@ impl Story {
                     faults.push(format!("{what} ran on worker {}, too", other.worker + 1));
                 }
                 if run.job == VICTIM && run.overlaps(other) {
-                    faults.push(format!("{what} ran over that of minute {}", other.minute));
+                    faults.push(format!("{what} overlapped with the run of minute {}", other.minute));
                 }
             }
         }
@@ -197,15 +198,15 @@ impl Story {
         let token = |run: &Run| run.token.parse::<u64>().ok();
         match (self.killed_run(), self.takeover()) {
             (Some(died), Some(next)) if token(next) > token(died) => {}
-            (Some(_), Some(_)) => faults.push("the token did not rise with the take-over".into()),
-            _ => faults.push("nobody took over from a killed worker".into()),
+            (Some(_), Some(_)) => faults.push("the token did not rise after the kill".into()),
+            _ => faults.push("no worker took over the event of the killed worker".into()),
         }
         faults
     }
 }
 
 impl Run {
-    /// Returns the end of the run; the end of time if it still runs.
+    /// Returns the end of the run, or the latest possible time if the run has not ended.
     pub(crate) fn to(&self) -> At {
         self.end.as_ref().map_or(At(u32::MAX), |(at, _)| *at)
     }

@@ -1,4 +1,5 @@
-//! The timeline as a picture that stands alone: a lane for each worker, a row in it for each event.
+//! The timeline as an SVG file without references to other files. Each worker has a lane, and each event has a row in
+//! the lane.
 
 use std::cmp::Ordering;
 use std::fmt::Write as _;
@@ -7,14 +8,15 @@ use crate::jobs::{JOBS, VICTIM};
 use crate::pace::At;
 use crate::story::{End, Kill, Reason, Run, Skip, Story};
 
-/// Everything is placed in pixels, from the top left.
+/// The distance of the first minute from the left, in pixels. The other sizes are in pixels, too.
 const LEFT: u32 = 208;
 const TOP: u32 = 128;
 const ROW: u32 = 17;
-/// Runs of the last event overlap, and need a second row.
+/// The height of a lane. There are four rows for three events, because the runs of the last event overlap, and need two
+/// rows.
 const LANE: u32 = 4 * ROW + 14;
 const LEGEND: u32 = 144;
-/// The texts at the top and at the bottom must fit, however few minutes there are.
+/// The least width of the picture. With few minutes, the texts at the top and at the bottom need this width.
 const LEAST_WIDTH: u32 = 900;
 
 const STYLE: &str = include_str!("svg.css");
@@ -34,7 +36,7 @@ pub(crate) fn draw(story: &Story) -> String {
 
 struct Picture<'a> {
     story: &'a Story,
-    /// How wide it is.
+    /// The width of a minute.
     minute: u32,
     svg: String,
 }
@@ -81,7 +83,7 @@ impl Picture<'_> {
             width - 24,
             LANE - 6
         ));
-        // Again, upon the lane.
+        // The lane hides the lines of the minutes, so they are drawn again.
         for minute in 0..=self.story.minutes {
             let x = self.x(At::minute(minute));
             self.add(&format!("<path class=\"grid\" d=\"M{x} {top} v{}\"/>", LANE - 6));
@@ -121,7 +123,7 @@ impl Picture<'_> {
             y + 1,
             ROW - 2
         ));
-        // A mark may lie upon the next minute.
+        // The label must end before the next minute, because a mark can cover the bar there.
         let next = self.x(At::minute(run.minute + 1));
         if fits(&label, width.min(next.saturating_sub(x))) {
             self.text(x + 5, y + 12, "token", &label);
@@ -133,10 +135,10 @@ impl Picture<'_> {
     }
 
     fn skip(&mut self, skip: &Skip) {
-        // Where the tick begins, however late in it the event was asked for.
+        // The mark is at the beginning of the minute, even if the tick asked for the event later.
         let (x, y) = (self.x(At::minute(skip.minute)) + 5, y_of(skip.worker, skip.job, skip.minute) + ROW / 2);
         let title = format!("{} of minute {}: skipped, {}", JOBS[skip.job].name, skip.minute, skip.why);
-        // Small marks, and something larger to point at.
+        // The mark is small, so an invisible larger circle shows the title when the mouse is near the mark.
         self.add(&format!(
             "<g><title>{}</title><circle class=\"touch\" cx=\"{x}\" cy=\"{y}\" r=\"8\"/>",
             escape(&title)
@@ -159,11 +161,11 @@ impl Picture<'_> {
         self.add(&format!("<path class=\"{class}\" d=\"M{} {} l10 10 m0 -10 l-10 10\"/>", x - 5, y - 5));
     }
 
-    /// Draws the time when the worker was not there.
+    /// Adds the time from the kill to the restart of the worker.
     fn kill(&mut self, kill: Kill) {
         let (from, top) = (self.x(kill.at), top(kill.worker));
         let to = kill.restarted.map_or(self.x(At::minute(self.story.minutes)), |back| self.x(back));
-        self.add(&format!("<g><title>worker {} was not there from minute {} on</title>", kill.worker + 1, kill.at));
+        self.add(&format!("<g><title>worker {} was killed at minute {}</title>", kill.worker + 1, kill.at));
         self.add(&format!(
             "<rect class=\"down\" x=\"{from}\" y=\"{top}\" width=\"{}\" height=\"{}\"/>",
             to.saturating_sub(from),
@@ -178,12 +180,12 @@ impl Picture<'_> {
         self.add("</g>");
     }
 
-    /// Draws the arrow from the killed run to the run that took over.
+    /// Adds the arrow from the killed run to the run that took over.
     fn takeover(&mut self) {
         let (Some(died), Some(next)) = (self.story.killed_run(), self.story.takeover()) else { return };
         let (x, y) = (self.x(died.to()), y_of(died.worker, VICTIM, 0) + ROW / 2);
         let (to_x, to_y) = (self.x(next.from), y_of(next.worker, VICTIM, 0) + ROW / 2);
-        // Out of its lane along the mark of the kill, so that the line crosses no words.
+        // The arrow first leaves the lane along the line of the kill, so that it crosses no text.
         let edge = match next.worker.cmp(&died.worker) {
             Ordering::Less => top(died.worker),
             Ordering::Equal => y,
@@ -206,26 +208,26 @@ impl Picture<'_> {
         }
         let y = top + 66;
         self.mark(Reason::Taken, 37, y - 4);
-        self.text(60, y, "", "skipped: another worker had that minute");
+        self.text(60, y, "", "skipped: another worker took the minute");
         self.mark(Reason::Running, 335, y - 4);
-        self.text(349, y, "", "skipped: still running, or its lease is");
+        self.text(349, y, "", "skipped: the lease was still held");
         self.mark(Reason::Fault, 602, y - 4);
         self.text(617, y, "", "skipped by a fault");
         let y = y + 20;
         self.cross("kill", 37, y - 4);
-        self.text(60, y, "", "killed, and the run with it");
+        self.text(60, y, "", "the worker was killed during the run");
         self.add(&format!("<path class=\"takeover\" d=\"M322 {} h26\"/>", y - 4));
         self.text(355, y, "", "taken over");
         self.text(
             60,
             y + 20,
             "quiet",
-            "In a bar: the last digits of its fencing token. Point at a bar or a mark for more.",
+            "In a bar: the last digits of its fencing token. Point at a bar or a mark for details.",
         );
     }
 
     fn width(&self) -> u32 {
-        // Runs of the last minute end after it.
+        // There is room after the last minute, because its runs end later.
         (self.x(At::minute(self.story.minutes)) + self.minute + 30).max(LEAST_WIDTH)
     }
 
@@ -238,7 +240,7 @@ impl Picture<'_> {
     }
 }
 
-/// Returns the place of an event's row. The runs of `stock:sync` alternate between two rows.
+/// Returns the top of an event's row in the lane of a worker. The runs of the last event alternate between two rows.
 fn y_of(worker: usize, job: usize, minute: u32) -> u32 {
     let row = u32::try_from(job).unwrap_or(0) + if job == JOBS.len() - 1 { minute % 2 } else { 0 };
     top(worker) + 4 + row * ROW
@@ -248,7 +250,8 @@ fn top(worker: usize) -> u32 {
     TOP + u32::try_from(worker).unwrap_or(0) * LANE
 }
 
-/// Tokens rise with every grant. Those of the built-in stores count microseconds, and begin with the same digits.
+/// Returns the last nine digits of a token. The first digits are left out, because they are equal for all tokens of a
+/// picture: the built-in stores count microseconds.
 fn shortened(token: &str) -> String {
     match token.len().checked_sub(9).and_then(|more| token.get(more..)) {
         Some(end) if end.len() < token.len() => format!("…{end}"),
@@ -256,7 +259,7 @@ fn shortened(token: &str) -> String {
     }
 }
 
-/// Returns whether a label fits, by the width of a digit, and with room for a mark at its end.
+/// Returns whether a label of digits fits into `width`, with room for a mark behind the label.
 fn fits(label: &str, width: u32) -> bool {
     u32::try_from(label.chars().count()).is_ok_and(|length| length * 6 + 8 <= width)
 }
@@ -266,7 +269,7 @@ fn escape(text: &str) -> String {
     for char in text.chars() {
         match char {
             '<' | '>' | '&' | '"' | '\'' => write!(escaped, "&#{};", u32::from(char)).unwrap_or_default(),
-            // What XML has no way to write.
+            // XML has no escape for most control characters, so each becomes a space.
             _ if char.is_control() => escaped.push(' '),
             _ => escaped.push(char),
         }

@@ -1,4 +1,4 @@
-//! The timeline and the tally for a terminal.
+//! The timeline and the numbers of runs and skips, for a terminal.
 
 use std::io::IsTerminal;
 
@@ -6,7 +6,7 @@ use crate::jobs::JOBS;
 use crate::pace::At;
 use crate::story::{End, Reason, Run, Story};
 
-/// As wide as the longest event, and a gap.
+/// The width of the first column: the longest name of an event, and a gap.
 const LABEL: usize = 18;
 
 pub(crate) fn show(story: &Story) {
@@ -21,7 +21,7 @@ pub(crate) fn show(story: &Story) {
 
 struct Chart<'a> {
     story: &'a Story,
-    /// How many characters a minute has.
+    /// The number of characters of a minute.
     cells: u32,
     paint: bool,
 }
@@ -35,12 +35,12 @@ impl Chart<'_> {
                 println!("{}", format!("  worker {:<7}{}", worker + 1, self.row(number, worker)).trim_end());
             }
         }
-        // There is room for one digit.
+        // A bar begins with the last digit of its minute.
         let minutes = if self.story.minutes > 10 { "minute 3, 13 or 23" } else { "minute 3" };
         println!("\n3██ the run of {minutes}");
-        println!("X   killed, with the run       ░ not there");
-        println!("·   skipped: taken by another  ○ skipped: still running, or its lease is");
-        println!("!   skipped by a fault, which is told at the end");
+        println!("X   the worker was killed      ░ the worker is not running");
+        println!("·   skipped: taken by another  ○ skipped: the lease was still held");
+        println!("!   skipped by a fault, which is printed at the end");
     }
 
     fn axis(&self) -> String {
@@ -76,7 +76,7 @@ impl Chart<'_> {
 
     fn draw(&self, run: &Run, row: &mut [char]) {
         let (from, to) = (self.cell(run.from), self.cell(run.to()).min(row.len() - 1));
-        // A short run has a character all the same.
+        // Even the shortest run has one character.
         row[from..to.max(from + 1)].fill('█');
         row[from] = char::from_digit(run.minute % 10, 10).unwrap_or('?');
         if run.was_killed() {
@@ -84,19 +84,20 @@ impl Chart<'_> {
         }
     }
 
-    /// Returns the column of a time. A time after the end of the picture, on a busy machine, is in the last column.
+    /// Returns the column of a time. On a busy machine, a run can end after the last column; its end is then in the
+    /// last column.
     fn cell(&self, at: At) -> usize {
         let cell = usize::try_from(at.0 / (At::MINUTE / self.cells)).unwrap_or(usize::MAX);
         cell.min(self.columns() - 1)
     }
 
-    /// Returns the number of columns: the runs of the last minute end after it.
+    /// Returns the number of columns. There are two more minutes than ticks, because the last runs end later.
     fn columns(&self) -> usize {
         usize::try_from((self.story.minutes + 2) * self.cells).unwrap_or(usize::MAX)
     }
 }
 
-/// Runs in the colour of their event, the kill in red, and the rest stands back.
+/// Returns a row in colours: runs in the colour of their event, kills and faults in red, all other marks dimmed.
 fn painted(row: &str, job: usize) -> String {
     let colour = |char: char| match char {
         'X' | '!' => "31;1",

@@ -9,7 +9,7 @@ use soloist::{Entry, Run, TaskResult, Verdict};
 use crate::jobs;
 use crate::pace::{At, Pace};
 
-/// Ticks until `minutes` are over, from the next one on.
+/// Ticks once a minute, from the next minute on, until `minutes` are over.
 pub(crate) fn work(store: &str, pace: Pace, minutes: u32) -> Result<(), Box<dyn Error>> {
     thread::spawn(end_with_the_leader);
     let tell_of_runs = move |run: &Run, what: &str| tell(pace, pace.minute(run.occurrence()), run.name(), what);
@@ -19,9 +19,10 @@ pub(crate) fn work(store: &str, pace: Pace, minutes: u32) -> Result<(), Box<dyn 
         for minute in next..minutes {
             let schedule = &schedule;
             pace.wait_for(At::minute(minute));
-            // A thread for each tick, as `schedule.work()` has, so that a slow one does not delay the next.
+            // Each tick has a thread of its own, as in `schedule.work()`, so that a slow tick does not delay the next
+            // tick.
             scope.spawn(move || {
-                // Servers don't tick in step.
+                // The servers of a real fleet do not tick at the same moment, either.
                 pace.wait_for(At(At::minute(minute).0 + fastrand::u32(..100)));
                 let report = schedule.run_due(pace.instant(minute));
                 report.entries().iter().try_for_each(|entry| tell_of_skips(pace, entry))
@@ -31,13 +32,14 @@ pub(crate) fn work(store: &str, pace: Pace, minutes: u32) -> Result<(), Box<dyn 
     Ok(())
 }
 
-/// Exits when the leader ends, which closes standard input.
+/// Waits until standard input is closed, which means that the leader has ended. Then exits.
 fn end_with_the_leader() {
     let _ = std::io::copy(&mut stdin(), &mut std::io::sink());
     std::process::exit(1);
 }
 
-/// Told when the tick has ended: what a worker that is killed in it was skipped for is not known.
+/// Reports a skip to the leader. A worker calls this at the end of a tick, so the skips of a tick that is killed are
+/// not known.
 fn tell_of_skips(pace: Pace, entry: &Entry) -> TaskResult {
     let Verdict::Skipped(reason) = entry.verdict() else { return Ok(()) };
     let holder = reason.holder().map_or_else(String::new, |holder| holder.pid().to_string());
@@ -45,7 +47,7 @@ fn tell_of_skips(pace: Pace, entry: &Entry) -> TaskResult {
     tell(pace, pace.minute(entry.occurrence()), entry.event(), &what)
 }
 
-/// Writes one line in one write, so that the lines of several threads don't mix.
+/// Writes one line to standard output in a single write, so that the lines of several threads do not mix.
 fn tell(pace: Pace, minute: u32, event: &str, what: &str) -> TaskResult {
     let line = format!("{}\t{minute}\t{event}\t{}\n", pace.now().0, what.replace('\n', " "));
     let mut out = stdout().lock();

@@ -238,6 +238,6 @@ fn the_quick_start_does_the_main_job() {
         })
         .into();
     let with = |text: &str| reports.iter().filter(|report| report.contains(text)).count();
-    assert_eq!((with("reports:generate: at work"), with("still running: ")), (1, 1), "{reports:#?}");
-    assert_eq!(with("carts:remind: at work"), 1, "{reports:#?}");
+    assert_eq!((with("reports:generate: running in process"), with("still running: ")), (1, 1), "{reports:#?}");
+    assert_eq!(with("carts:remind: running in process"), 1, "{reports:#?}");
 }

@@ -29,11 +29,11 @@ fn story(options: &[&str]) -> (String, String) {
         let output = fleet(options, &svg).output().expect("it runs");
         let (text, errors) = (stdout(&output), String::from_utf8_lossy(&output.stderr));
         println!("{text}{errors}");
-        let broken = [", too", " ran over that of minute ", "the token did not rise"];
+        let broken = [", too", " overlapped with the run of minute ", "the token did not rise"];
         assert!(!broken.iter().any(|words| errors.contains(words)), "a promise is broken");
         let picture = std::fs::read_to_string(&svg).expect("the picture is there");
         let somebody_was_skipped = |event| picture.contains(&format!("<title>{event} of minute 1: skipped, "));
-        let is_taken_over = text.contains(" took reports:generate over at minute ");
+        let is_taken_over = text.contains(" took over reports:generate at minute ");
         if output.status.success() && is_taken_over && EVENTS.into_iter().all(somebody_was_skipped) {
             return (text, picture);
         }
@@ -47,14 +47,13 @@ fn a_kill_is_told_and_no_minute_runs_twice() {
     assert!(!text.contains('\x1b'), "colours are for terminals: {text:?}");
     assert!(text.contains("seed 7"), "{text}");
 
-    let kills: Vec<&str> =
-        text.lines().filter(|line| line.contains(" is killed, at work on reports:generate")).collect();
+    let kills: Vec<&str> = text.lines().filter(|line| line.contains(" is killed during reports:generate")).collect();
     assert_eq!(kills.len(), 1, "{text}");
     let ["minute", at, "worker", victim, ..] = kills[0].split_whitespace().collect::<Vec<_>>()[..] else {
         panic!("{kills:?}")
     };
     assert!(
-        text.contains(&format!("\nworker {victim} was killed at minute {at}, at work on reports:generate of minute ")),
+        text.contains(&format!("\nworker {victim} was killed at minute {at}, during reports:generate of minute ")),
         "{text}"
     );
     assert!(text.contains(&format!("\nworker {victim} was back at minute ")), "{text}");
@@ -64,8 +63,7 @@ fn a_kill_is_told_and_no_minute_runs_twice() {
     assert_eq!(picture.matches(&format!(">killed at {at}<")).count(), 1, "{picture}");
     assert_eq!(picture.matches(", when its worker was killed,").count(), died_in(&text), "{picture}");
     assert!(
-        picture
-            .contains(&format!(">worker {victim} was killed at minute {at}, at work on reports:generate of minute "))
+        picture.contains(&format!(">worker {victim} was killed at minute {at}, during reports:generate of minute "))
     );
     let starts = starts_in(&picture);
     let different: BTreeSet<&(String, String)> = starts.iter().collect();
@@ -95,7 +93,7 @@ fn on_a_server_what_a_killed_worker_leaves_behind_is_told_apart_from_a_run() {
     let next = at.split_once('.').and_then(|(minute, _)| minute.parse().ok()).map_or(0, |minute: u32| minute + 1);
     let line = text.lines().find(|line| line.starts_with(&format!("minute {next} "))).expect("each minute has one");
     // On a busy machine the holder may be unknown yet.
-    assert!(line.contains("(still leased)") || line.contains("(nobody yet)"), "{text}");
+    assert!(line.contains("(still leased)") || line.contains("(no worker yet)"), "{text}");
     let leased =
         format!("leased to {victim}, which was killed at minute {at}: free when its term of 2 minutes is over");
     let skips = skips_in(&picture);
@@ -227,7 +225,7 @@ fn wrong_arguments_are_told_in_one_line() {
         // Not taken for an own store in files.
         (&["redis"], "fleet: the url of a store has no scheme; "),
         (&[""], "fleet: the url of a store is empty: "),
-        (&["memory:"], "take file:/path or redis://host"),
+        (&["memory:"], "use file:/path or redis://host"),
         (&[&below], "store"),
     ];
     for (options, message) in cases {

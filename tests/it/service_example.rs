@@ -43,5 +43,5 @@ fn a_request_that_takes_longer_than_the_grace_is_answered_although_the_service_i
     assert!(status.success(), "{status}");
     let mut rest = String::new();
     said.read_to_string(&mut rest).unwrap();
-    assert_eq!(rest, "all requests are answered, and nothing is held any more\n");
+    assert_eq!(rest, "all requests are answered, and all leases are released\n");
 }

@@ -536,11 +536,11 @@ const ROWS: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "the command leaves something running in its group",
+        "the command leaves a process running in its group",
         &["command::a_run_lasts_until_what_the_command_left_behind_has_ended"],
     ),
     (
-        "something has left the group, as `setsid` does",
+        "a process has left the group, for example by `setsid`",
         &["command::what_has_left_the_group_holds_up_neither_the_run_nor_its_output"],
     ),
     (
@@ -630,7 +630,7 @@ const ROWS: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "another thread calls it, or `main` returns, during a callback",
+        "another thread calls `process::exit`, or `main` returns, during a callback",
         &[
             "exit::the_lease_of_an_exiting_task_is_free_at_once_and_those_of_others_within_seconds",
             "exit::a_return_from_main_lets_the_runs_of_other_threads_end_soon",
@@ -638,7 +638,7 @@ const ROWS: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "the same, during a command",
+        "a thread calls `process::exit`, or `main` returns, during a command",
         &[
             "exit::a_command_of_another_thread_keeps_its_lease_on_file",
             "exit::the_lease_of_a_command_outlasts_its_watchdog",
@@ -656,7 +656,7 @@ const ROWS: &[(&str, &[&str])] = &[
         &["ways_out::a_lease_ends_with_its_process_at_sigkill", "ways_out::a_lease_ends_with_its_term_after_sigkill"],
     ),
     (
-        "SIGKILL and its like, during a command",
+        "SIGKILL, `abort`, `panic = \"abort\"`, or no memory, during a command",
         &[
             "ways_out::a_lease_is_held_after_sigkill_exactly_as_long_as_anything_of_its_command_lives",
             "ways_out::a_command_is_ended_after_sigkill_of_its_scheduler",
@@ -665,14 +665,14 @@ const ROWS: &[(&str, &[&str])] = &[
     ),
     ("a signal, without a `Shutdown`", &["exit::a_signal_that_nobody_handles_lets_leases_end_with_their_terms"]),
     (
-        "the process is suspended past the term",
+        "the process is suspended past the term, during a callback",
         &[
             "recovery::a_process_that_was_stopped_past_its_term_leaves_its_successor_alone",
             "healing::a_process_that_was_stopped_past_its_term_knows_before_anything_else_that_its_lease_is_lost",
         ],
     ),
     (
-        "it is suspended so during a command",
+        "the process is suspended past the term, during a command",
         &[
             "ways_out::a_lease_is_held_while_its_process_is_suspended_beside_its_command",
             "ways_out::a_command_whose_process_was_suspended_past_its_term_is_ended_when_that_goes_on",

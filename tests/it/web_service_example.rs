@@ -89,9 +89,9 @@ fn a_deploy_by_sigterm_under_load_loses_no_request_and_no_run() {
     assert_eq!(status.signal(), Some(SIGTERM), "{status}");
     reader.join().unwrap();
     // The task takes two seconds, and the drain twenty.
-    assert!(said("carts:remind: reminded") && !said("carts:remind: the rest is for the next run: "));
+    assert!(said("carts:remind: reminded") && !said("carts:remind: stopped early: "));
     let last = lines.lock().unwrap().pop();
-    assert_eq!(last.as_deref(), Some("all requests are answered, and nothing is held any more"));
+    assert_eq!(last.as_deref(), Some("all requests are answered, and all leases are released"));
     let held = FileMutex::in_dir(&locks).unwrap().held(Names::LeasesWithPrefix("")).unwrap();
     assert!(held.is_empty(), "{held:?}");
 }

@@ -1,12 +1,12 @@
--- Takes the claims and leases of many events.
+-- Acquires the claims and leases of many events.
 --
--- KEYS[1]  the last token that was granted
--- KEYS     behind it for each event its claim and its lease
--- ARGV[1]  who asks
--- ARGV[2]  what an entry says besides
--- ARGV[3]  the term in milliseconds
+-- KEYS[1]   the last token that was granted
+-- KEYS[2..] for each event: its claim, then its lease
+-- ARGV[1]   the owner
+-- ARGV[2]   the end of an entry, after owner and token
+-- ARGV[3]   the term in milliseconds
 --
--- Returns for each event 1, or the entry that is in the way.
+-- Returns a value for each event: 1 if it was granted, otherwise the entry that holds its claim or its lease.
 
 local call = redis.call
 local term = ARGV[3]

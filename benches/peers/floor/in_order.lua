@@ -1,14 +1,14 @@
--- Gives the last run's lease back, and takes the next event's claim and lease: in one trip, for one event.
+-- Releases the lease of the last run, and acquires the claim and the lease of the next event, in one round trip.
 --
 -- KEYS[1]  the last token that was granted
 -- KEYS[2]  the claim
 -- KEYS[3]  the lease
--- KEYS[4]  the lease of the last run, if there is one
--- ARGV[1]  who asks
--- ARGV[2]  what an entry says besides
+-- KEYS[4]  the lease of the last run; absent for the first event
+-- ARGV[1]  the owner
+-- ARGV[2]  the end of an entry, after owner and token
 -- ARGV[3]  the term in milliseconds
 --
--- Returns the token, or the entry that is in the way.
+-- Returns the token if the event was granted, otherwise a list with the entry that holds the claim or the lease.
 
 local call = redis.call
 local owner, term = ARGV[1], ARGV[3]

@@ -1,9 +1,9 @@
--- Gives leases back, each if it is still its owner's.
+-- Releases those leases that the owner still holds.
 --
 -- KEYS     the leases
--- ARGV[1]  their owner
+-- ARGV[1]  the owner
 --
--- Returns how many were.
+-- Returns how many leases were released.
 
 local ours = {}
 for at, entry in ipairs(redis.call('MGET', unpack(KEYS))) do

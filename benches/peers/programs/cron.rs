@@ -1,5 +1,5 @@
-//! A program for cron to start every minute. It has one event on the file store, which is due or not: `cron_program DIRECTORY due|idle`.
-//! The exit code is the number of events that ran.
+//! A program as cron would start it every minute: `cron_program DIRECTORY due|idle`. It has one event on the file store
+//! in DIRECTORY. The event is due now, or only once a year. The exit code is the number of events that ran.
 
 use std::process::ExitCode;
 

@@ -1,3 +1,3 @@
-//! The least that a process costs: the floor of `cron_program`.
+//! An empty program. Its time is the least cost of a process: `cron_program` is compared with it.
 
 fn main() {}
