@@ -9,7 +9,7 @@ pub(crate) mod process_id;
 pub(crate) mod process_stat;
 #[cfg_attr(
     not(all(feature = "server", feature = "tokio")),
-    expect(dead_code, reason = "a server tells, and an operator of a service reads")
+    expect(dead_code, reason = "stores on servers report progress, and async services read it")
 )]
 pub(crate) mod progress;
 pub(crate) mod similar;
