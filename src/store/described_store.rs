@@ -1,4 +1,4 @@
-//! A store, and its description, which is read once.
+//! A store with its description. The description is read only once.
 
 use std::sync::Arc;
 
