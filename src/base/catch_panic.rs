@@ -7,8 +7,8 @@ use std::sync::Arc;
 /// Runs `code`, which calls a callback, a store or an error type. Returns the result of `code`, or the message if it
 /// panicked.
 pub(crate) fn contain<T>(code: impl FnOnce() -> T) -> Result<T, Arc<str>> {
-    // Unwind safety: a panic can leave only the state of `code` itself half-changed, because callers lend it nothing
-    // mutable.
+    // Unwind safety: after a panic, the callers use nothing that `code` may have left half-changed. The slots of a
+    // batch are used, but each slot is either empty or has a whole answer.
     catch_unwind(AssertUnwindSafe(code)).map_err(message)
 }
 

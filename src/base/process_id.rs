@@ -5,10 +5,11 @@
 pub(crate) use std::process::id as current;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The number of forks that lead from the first process that counted to this process. Each child adds one.
+/// The number of forks between this process and its first ancestor that counted forks.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// The identity of a process. It differs from that of the parent, even if the process has the id of an ended ancestor.
+/// The identity of a process. Each ancestor of the process has another identity, even an ended ancestor with an equal
+/// id.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Process {
     id: u32,

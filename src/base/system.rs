@@ -59,9 +59,9 @@ pub(crate) fn is_ignored(signal: libc::c_int) -> bool {
     asked == 0 && unsafe { present.assume_init() }.sa_sigaction == libc::SIG_IGN
 }
 
-/// Returns the process group of `process`, which may belong to any user; for zero, that of this process. Returns a
-/// negative number if the process does not exist, and zero if the group is outside of this PID namespace. `rustix` does
-/// not expect zero, so it is not used here.
+/// Returns the process group of `process`, or of this process if `process` is zero. The process can belong to any user.
+/// Returns a negative number if the process does not exist, and zero if the group is outside of this PID namespace.
+/// `rustix` does not expect zero, so this function does not use `rustix`.
 #[cfg(feature = "cli")]
 #[expect(unsafe_code, reason = "getpgid")]
 pub(crate) fn group_of(process: i32) -> i32 {
@@ -111,8 +111,8 @@ impl Drop for ChangedSignal {
     }
 }
 
-/// The lowest number for an inherited descriptor. A script that opens a descriptor with a low number, as in `exec
-/// 3>file`, would close an inherited descriptor with that number.
+/// The lowest number for an inherited descriptor. If a script opens a file with a low number, as in `exec 3>file`, the
+/// shell closes the descriptor that has this number.
 const OUT_OF_THE_WAY: i32 = 100;
 
 /// Makes the kernel send `signal` to the process of `command` when the thread that starts it ends, alone or with its
@@ -142,7 +142,7 @@ pub(crate) fn prepare(command: &mut Command, inherited: Option<OwnedFd>, pid_pip
                     // A drop would close the descriptor, but the new program needs it open.
                     std::mem::forget(moved);
                 }
-                // The process may have a limit that is too low for such a number: keep the number.
+                // The limit of the process may be too low for such a number. Then the descriptor keeps its number.
                 Err(_) => fcntl_setfd(inherited, FdFlags::empty())?,
             }
         }

@@ -70,8 +70,8 @@ pub trait Harness: Sized + Send + Sync + 'static {
         Term::new(Duration::from_millis(250)).expect("250 milliseconds are a term")
     }
 
-    /// Reads without the store's own code, for example by a raw client, whether the name is held now. An expired entry
-    /// is not held. The default returns `None`, which means that there is no such client.
+    /// Returns whether the name is held now. The answer must not come from the store's own code, but for example from a
+    /// raw client. An expired entry is not held. The default returns `None`, which means that there is no such client.
     fn witness(&self, name: &MutexName) -> Option<bool> {
         let _ = name;
         None

@@ -33,8 +33,8 @@ impl TimeToRepeat {
     }
 }
 
-/// Calls `attempt` with the numbers from 0 to `times`. On a slow store, the calls end after ten seconds, but at least
-/// `least` calls are made. Returns the number of calls.
+/// Calls `attempt` with each number below `times`. On a slow store, this stops after ten seconds, but makes at least
+/// `least` calls. Returns the number of calls.
 pub(super) fn repeat(least: usize, times: usize, mut attempt: impl FnMut(usize)) -> usize {
     let time = TimeToRepeat::begin();
     (0..times).take_while(|number| *number < least || !time.is_over()).inspect(|number| attempt(*number)).count()

@@ -46,8 +46,7 @@ impl<H: Harness> Subject<H> {
         Self::of_run(harness, entry, calls, format!("contract {}", Owner::unique()))
     }
 
-    /// Makes the subject for a role in a case of another process. Its names begin with `run`, as the names of that case
-    /// do.
+    /// Makes the subject for a role in a case of another process. All names begin with `run`, as in that case.
     pub(super) fn of_run(harness: H, entry: EntryPoint, calls: Calls, run: String) -> Self {
         let (mutex, clock) = (Watched::new(harness.mutex(), calls.clone()), harness.clock());
         Self { harness, mutex, clock, entry, calls, run, keeps_holders: OnceLock::new() }
@@ -328,8 +327,8 @@ impl<H: Harness> Subject<H> {
     }
 
     /// Repeats `attempt`, each time with another name, until it returns an answer. On a busy machine, an answer of the
-    /// store may come after the end of the lease, and then proves nothing. In this case, the attempt returns `None`;
-    /// see [`before`](Self::before).
+    /// store may come after the end of the lease, and then proves nothing. The attempt then returns `None`; see
+    /// [`before`](Self::before).
     #[track_caller]
     pub(super) fn in_time<T>(&self, mut attempt: impl FnMut(&MutexName) -> Option<T>) -> T {
         let seen = (0..20).find_map(|times| attempt(&self.name(format_args!("in time {times}"))));

@@ -290,8 +290,8 @@ impl Holder {
         format!("{}{}{backfill}", self.process(), application.unwrap_or_default())
     }
 
-    /// Compares the name of the holder's application with `application`, and records whether they differ. If one of the
-    /// two names is missing, they do not differ.
+    /// Compares the name of the holder's application with `application`, and records whether the names differ. If one
+    /// of the two names is missing, no difference is recorded.
     pub(crate) fn meet(&mut self, application: Option<&str>) {
         self.0.is_of_another_application =
             self.application().zip(application).is_some_and(|(its_own, other)| its_own != other);

@@ -1,5 +1,5 @@
-//! The label of a holder, and the text in which stores keep it. With the host, the text has five parts: host, instance,
-//! application, timetable and reason.
+//! The label of a holder, and the text that stores keep of host and label. The text has up to five parts: host,
+//! instance, application, timetable and reason.
 //!
 //! ```text
 //! web-1 instance=blue app=shop timetable=hourly,%20UTC; (the table is migrated)
@@ -28,7 +28,7 @@ const REASON: &str = " (";
 /// The reason of a run that a backfill started.
 pub(crate) const BACKFILL: &str = "backfill";
 
-/// The parts of a request or a holder that no decision depends on, except for the host.
+/// The label of a request or a holder: all parts of its text except for the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Label {
     /// The name of the schedule.

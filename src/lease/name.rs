@@ -209,7 +209,7 @@ impl MutexName {
         self.mark(self.mutex(), format!("cancel {token}"))
     }
 
-    /// Returns the name of the mutex. A lease and the claims, permits and markers under it have one mutex.
+    /// Returns the name of the mutex. A lease shares its mutex with the claims, permits and markers under it.
     pub fn mutex(&self) -> &str {
         &self.0.mutex
     }

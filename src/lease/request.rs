@@ -124,8 +124,8 @@ impl LeaseRequest {
     }
 
     /// Returns this request with the occurrence of the run, which the [holder](crate::store::Holder::occurrence) then
-    /// shows. A tick requests leases and places in a queue with the occurrence. So an earlier occurrence does not
-    /// replace the run of a later occurrence.
+    /// shows. A tick requests leases and places in a queue with their occurrence. Other ticks read that occurrence, so
+    /// that an earlier occurrence never replaces the run of a later occurrence.
     ///
     /// ```
     /// use chrono::DateTime;
@@ -157,11 +157,11 @@ impl LeaseRequest {
         self.label.as_ref()?.reason.as_deref()
     }
 
-    /// Returns the text that a store keeps with the owner, as in `web-1 instance=blue app=shop (the table is
-    /// migrated)`. The text has the host of this process and, as far as they are known, the
-    /// [instance](crate::Schedule::with_instance), the [application](crate::Schedule::named), the
-    /// [timetable](crate::store::Holder::timetable) and the [reason](Self::because). A store without enough room cuts
-    /// off the end of the text. [`Holder::new`](crate::store::Holder::new) parses the text.
+    /// Returns the text that a store keeps with the owner: `web-1 instance=blue app=shop (the table is migrated)`. The
+    /// text has the host of this process and, as far as they are known, the [instance](crate::Schedule::with_instance),
+    /// the [application](crate::Schedule::named), the [timetable](crate::store::Holder::timetable) and the
+    /// [reason](Self::because). A store without enough room cuts off the end of the text.
+    /// [`Holder::new`](crate::store::Holder::new) parses the text.
     ///
     /// ```
     /// use soloist::store::{Holder, LeaseRequest};

@@ -17,8 +17,8 @@ impl Admission {
     ///
     /// # Errors
     ///
-    /// It is not known whether the store granted the admission. No run starts, and the lease and the claim are released
-    /// or expire.
+    /// It is not known whether the store granted the admission. Start no run: the lease and the claim are released, or
+    /// they expire.
     pub fn ask<M: EventMutex + ?Sized>(&self, mutex: &M) -> Result<Admitted, MutexError> {
         let mut batch = Batch::new();
         batch.admit(self.clone());

@@ -216,11 +216,12 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     /// releases and a hundred admissions at once. Requests for different mutexes are independent of one another.
     /// Requests for one mutex are carried out in their order.
     ///
-    /// An admission is all or nothing. The store refuses it for the first of these reasons: a name that
-    /// [excludes](crate::store::Admission::unless) it is held, its claim is taken, its lease is held. After a release
-    /// with a [minimum hold](crate::store::LeaseRelease::minimum_hold), the name stays held for that time, even if this
-    /// process ends. The answer `Ok(false)` to a release means that the owner does not hold the lease any more, and
-    /// that nothing has changed.
+    /// An admission is all or nothing. The store checks three reasons for a refusal, in this order: a name that
+    /// [excludes](crate::store::Admission::unless) the admission is held; the claim is taken; the lease is held.
+    ///
+    /// After a release with a [minimum hold](crate::store::LeaseRelease::minimum_hold), the name stays held for that
+    /// time, even if this process ends. The answer `Ok(false)` to a release means that the owner does not hold the
+    /// lease any more, and that nothing has changed.
     ///
     /// All slots are empty at first. If a slot stays empty, the result is not known: the caller releases the lease and
     /// the claim.
@@ -318,9 +319,10 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     }
 
     /// Frees a name that any owner holds: an operator's tool. Returns the old holder, or `None` if the name was not
-    /// held. Other processes can acquire the name at once. The old run may still be running: its next renewal fails and
-    /// cancels it. If the process of the old run is granted the name again, that process sees that the old lease was
-    /// lost. It then releases the new grant, cancels the old run, and is admitted at the next attempt.
+    /// held. Other processes can acquire the name at once. The old run may still be running: it is cancelled when its
+    /// next renewal finds that the lease is lost. If the process of the old run is granted the name again before that,
+    /// the process sees by the grant that the old lease was lost. It then releases the new grant, cancels the old run,
+    /// and is admitted at its next attempt.
     ///
     /// If the process of the holder [has ended](Holder::has_ended), a command of that process still runs, and nothing
     /// stops the command. End its [process group](Holder::process_group) now; otherwise the next run overlaps with the

@@ -83,11 +83,11 @@ use paths::{LOCK, MutexPaths, STATE, files_of, state_in};
 
 /// A store in a directory, for the processes of one host. It supports all methods of [`EventMutex`].
 ///
-/// If a process is killed, its leases are free at once, before their terms are over. A command can inherit the
-/// [`lifeline`](EventMutex::lifeline) of a lease. If this process is then killed, the lease is free when the command
-/// and all its processes with the lifeline have ended, and neither sooner nor later. The term does not matter.
+/// If a process is killed, its leases are free at once, before their terms are over. But a command can inherit the
+/// [`lifeline`](EventMutex::lifeline) of a lease. Such a lease is free only when all processes that have the lifeline
+/// have ended, even if the term is over before.
 ///
-/// [`held`](EventMutex::held) lists leases by prefix. The list lacks files that the store refuses (see below), and
+/// [`held`](EventMutex::held) lists leases by prefix. The list leaves out files that the store refuses (see below), and
 /// state files that were copied to another name.
 ///
 /// `cat DIR/*.state` shows a line for each lease, claim and marker, with its holder, start and deadline. The word after
@@ -248,8 +248,8 @@ impl FileMutex {
         self.life_locks().remove(&(owner, name.clone())).filter(LifeLock::is_of_this_process)
     }
 
-    /// Decides on one admission. Takes the locks of its mutex and of the mutexes that exclude it. Missing lock files
-    /// are made: if two names exclude each other, their admissions always wait for one another.
+    /// Decides on one admission, under the locks of its mutex and of the mutexes that exclude it. Missing lock files
+    /// are made, so that two admissions that exclude each other always share a lock, and wait for each other.
     fn admit(&self, admission: &Admission, deadline: Moment) -> Result<Admitted, FileError> {
         let name = admission.name();
         let mut names: Vec<&MutexName> = iter::once(name).chain(admission.excluded_by()).collect();
@@ -301,8 +301,9 @@ impl FileMutex {
         action(OpenedMutex::read(paths, Some(lock), self.shared.clock.now())?)
     }
 
-    /// Returns which of these `names` of one mutex are held. The lock of the mutex ensures that all answers are of one
-    /// moment. After `deadline`, this reads without the lock, so that a stuck process does not hide the holders.
+    /// Returns which of these `names` of one mutex are held. Under the lock of the mutex, all answers are of one
+    /// moment. If the lock is not free until `deadline`, the state is read without the lock, so that a stuck process
+    /// does not hide the holders.
     fn held_in(&self, paths: MutexPaths, deadline: Moment, names: Names<'_>) -> Result<Vec<Held>, FileError> {
         let Some(file) = paths.open_if_there(LOCK)? else { return Ok(Vec::new()) };
         let lock = MutexLock::wait_for(file, LockKind::Exclusive, deadline).ok();
@@ -384,7 +385,7 @@ impl FileMutex {
 
 #[cfg(unix)]
 impl FileMutex {
-    /// Returns a lifeline for a lease of this process: a duplicate of the life file's descriptor. From now on, the
+    /// Returns a lifeline for a lease of this process: a duplicate of the life file's descriptor. From then on, the
     /// lease lasts as long as the life file is locked.
     fn lend_life_file(&self, lease: &Lease) -> Result<Lifeline, FileError> {
         let (owner, name) = (lease.owner(), lease.name());
@@ -540,7 +541,7 @@ mod tests {
 
     #[test]
     fn a_path_that_is_not_whole_is_refused() {
-        let relative = "its path is relative, so that its directory depends on where a process starts: write the whole path, \
+        let relative = "its path is relative, and so depends on the working directory of each process: write the whole path, \
                         such as /var/lib/myapp/locks";
         for (path, shown, why) in [
             ("", "of a store", "its path is empty: write one such as /var/lib/myapp/locks"),

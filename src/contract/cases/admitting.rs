@@ -421,7 +421,7 @@ pub(super) fn a_mark_is_admitted_with_another_and_released<H: Harness>(subject: 
     }
     subject.releases(held[0]);
     subject.is_free(&place, "a marker that was released is free");
-    subject.is_held_by(held[1], "a marker stays when the other is released");
+    subject.is_held_by(held[1], "a marker stays when the other marker is released");
     subject.is_admitted(&queued(&second));
 }
 

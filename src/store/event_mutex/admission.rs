@@ -48,7 +48,7 @@ impl Admission {
         Self { lease: None, claim: Some(claim), unless: Vec::new() }
     }
 
-    /// Asks for `request` alone, be it for a lease or for a claim.
+    /// Asks for `request` alone. The request can be for a lease or for a claim.
     pub(crate) fn of(request: LeaseRequest) -> Self {
         if request.name().is_lease() { Self::lease_only(request) } else { Self::claim_only(request) }
     }
@@ -137,7 +137,7 @@ impl Admission {
         self.request().owner()
     }
 
-    /// Returns the label of the process that makes this request.
+    /// Returns the label of the requests, which the store keeps with the owner.
     #[cfg(feature = "redis")]
     pub(crate) fn label(&self) -> Option<&std::sync::Arc<crate::lease::label::Label>> {
         self.request().label()
@@ -154,8 +154,8 @@ impl Admission {
         request.expect("an admission is made with a lease, a claim, or both")
     }
 
-    /// Makes the grant of this admission, with `token` for both lease and claim. A store that decides in one step calls
-    /// this.
+    /// Makes the grant of this admission: the lease and the claim get `token`. A store that decides in one step calls
+    /// this method.
     #[inline]
     pub fn granted(&self, token: FencingToken) -> Grant {
         Grant {

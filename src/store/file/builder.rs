@@ -87,7 +87,7 @@ fn check_path(path: &Path) -> io::Result<()> {
     } else if path.starts_with("~") {
         "its path begins with ~, but only a shell replaces ~: write the whole path,"
     } else {
-        "its path is relative, so that its directory depends on where a process starts: write the whole path,"
+        "its path is relative, and so depends on the working directory of each process: write the whole path,"
     };
     Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{why} such as /var/lib/myapp/locks")))
 }

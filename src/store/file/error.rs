@@ -35,7 +35,7 @@ impl FileError {
         let first_line = beginning.split(|byte| *byte == b'\n').next().unwrap_or_default();
         let why = format!(
             "it begins with {} and not with `{}`, the format that this version of soloist knows, and was not changed: update \
-             this program, or give it a directory of its own; if the file is damaged, remove it while no process uses the directory",
+             this program, or use another directory; if the file is damaged, remove it while no process uses the directory",
             Quoted::new(&String::from_utf8_lossy(first_line)),
             known.trim_end()
         );

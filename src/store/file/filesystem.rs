@@ -22,12 +22,12 @@ const OVERLAYFS: u32 = 0x794C_7630;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum NetworkFilesystem {
-    /// Returns an error for such a directory. Its locks may exclude only the processes of this host, or may vanish when
-    /// the file server restarts.
+    /// Refuses a directory on a network filesystem with an error. Its locks may exclude only the processes of this
+    /// host, or may vanish when the file server restarts.
     #[default]
     Refuse,
-    /// Uses such a directory. Choose this only if you know that the locks exclude the processes of all hosts that use
-    /// the directory, and that the clocks of these hosts agree.
+    /// Uses a directory on a network filesystem. Choose this only if you know that its locks exclude the processes of
+    /// all hosts that use the directory, and that the clocks of these hosts agree.
     Trust,
 }
 
@@ -84,7 +84,7 @@ fn named(magic: u32) -> Option<&'static str> {
         0x5346_414F | 0x6B41_4653 => "AFS",
         0x7375_7245 => "Coda",
         0x0102_1997 => "9P",
-        // sshfs, Gluster and many more. A local FUSE filesystem has this number, too.
+        // Network filesystems such as sshfs and Gluster use FUSE, but local filesystems do so, too.
         0x6573_5546 => "FUSE",
         0x00C3_6400 => "Ceph",
         0x0BD0_0BD0 => "Lustre",

@@ -143,7 +143,7 @@ fn assert_says_formats(said: &str, found: &str, known: &str) {
     assert!(said.contains(&format!("it begins with `{found}")), "{said}");
     let what_to_do = format!(
         " and not with `{known}`, the format that this version of soloist knows, and was not changed: update this program, \
-         or give it a directory of its own; if the file is damaged, remove it while no process uses the directory"
+          or use another directory; if the file is damaged, remove it while no process uses the directory"
     );
     assert!(said.contains(&what_to_do), "{said}");
 }

@@ -37,7 +37,8 @@ pub(crate) fn lock_deadline() -> Moment {
 }
 
 impl MutexLock {
-    /// Waits for the lock of `file` until `deadline`. If the deadline has passed, this tries once, without a wait.
+    /// Waits for the lock of `file` until `deadline`. If the deadline has passed, the lock is tried once, without a
+    /// wait.
     pub(crate) fn wait_for(file: OpenFile, kind: LockKind, deadline: Moment) -> Result<Self, FileError> {
         let mut pause = Duration::from_micros(20);
         loop {

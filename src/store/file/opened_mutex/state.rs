@@ -237,8 +237,8 @@ impl Lasts {
     }
 }
 
-/// Returns whether this line is the entry of `name`. `name` is already escaped: to unescape the name of each line would
-/// be slow, because a state may have many long names.
+/// Returns whether this line is the entry of `name`, which must be escaped. To unescape the name of each line would be
+/// slow, because a state may have many long names.
 fn is_of(line: &str, name: &str) -> bool {
     let behind_head = line.get(WORD.end..).and_then(|rest| rest.split_once('\t'));
     behind_head.and_then(|(_, rest)| rest.strip_prefix(name)).is_some_and(|rest| rest.starts_with('\t'))
@@ -248,7 +248,7 @@ fn is_of_lease(line: &&str) -> bool {
     line.get(WORD.end..).is_some_and(|rest| rest.starts_with(" group "))
 }
 
-/// Returns whether the name of this line may still be held. This reads only the line: a life file may be unlocked
+/// Returns whether the name of this line may still be held. The life file is not read, although it may be unlocked
 /// already.
 fn may_be_held(line: &str, now: &str) -> bool {
     match Lasts::of_line(line) {
