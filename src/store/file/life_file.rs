@@ -130,7 +130,7 @@ pub(super) fn with_its_end(holder: Holder) -> Holder {
     if *holder.host() != *this_host() || !(has_gone(id(holder.pid())) || is_zombie(holder.pid())) {
         return holder;
     }
-    // The number of an ended process group may be reused. If it was shown, an operator could kill the wrong processes.
+    // The number of an ended process group may be reused. If it were shown, an operator could kill the wrong processes.
     let group = holder.process_group().and_then(id);
     let group_has_gone = group.is_some_and(|group| test_kill_process_group(group) == Err(Errno::SRCH));
     let holder = if group_has_gone { holder.without_process_group() } else { holder };
