@@ -1,4 +1,4 @@
-//! The ground floor: errors, caught panics, escaped text, and calls to the C library.
+//! The lowest layer of the crate: errors, caught panics, escaped text, and calls to the C library.
 
 pub(crate) mod catch_panic;
 pub(crate) mod error;

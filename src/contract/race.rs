@@ -62,7 +62,7 @@ pub(super) fn rounds<T: Send>(
     answers
 }
 
-/// Plays exactly this many rounds; see [`rounds`].
+/// Plays exactly the rounds in the range `rounds`; see the function [`rounds()`].
 pub(super) fn exactly<T: Send>(
     threads: usize,
     rounds: Range<usize>,

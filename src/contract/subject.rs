@@ -159,7 +159,6 @@ impl<H: Harness> Subject<H> {
         answered("extend", lease.name(), extend_one(&self.mutex, lease, term))
     }
 
-    /// Extends each of these leases, and returns the answers.
     #[track_caller]
     pub(super) fn extend_all(&self, leases: &[Lease], term: Term) -> Vec<bool> {
         let mut slots: Vec<_> = leases.iter().cloned().map(Slot::new).collect();
@@ -380,7 +379,7 @@ pub(super) fn granted(admission: &Admission, admitted: Admitted) -> Grant {
     grant
 }
 
-/// Returns the answers in these slots.
+/// Returns the answers in these slots. Fails if a slot is empty, or has an error.
 #[track_caller]
 fn answers<Q, A: Clone>(what: &str, slots: &[Slot<Q, A>], name: fn(&Q) -> &MutexName) -> Vec<A> {
     let answer = |slot: &Slot<Q, A>| {

@@ -46,7 +46,7 @@ pub struct MutexName(Arc<Name>);
 #[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Name {
     mutex: Arc<str>,
-    /// `None`: the entry is a lease.
+    /// `None` if the entry is a lease.
     claim: Option<ClaimPart>,
 }
 

@@ -152,7 +152,7 @@ impl LeaseRequest {
         self.occurrence
     }
 
-    /// Returns the [reason](Self::because), if the request has one.
+    /// Returns the [reason](Self::because), or `None` if the request has no reason.
     pub fn reason(&self) -> Option<&str> {
         self.label.as_ref()?.reason.as_deref()
     }

@@ -241,7 +241,7 @@ fn file(rest: &str) -> Result<Arc<dyn EventMutex>, ConnectError> {
     Ok(Arc::new(FileMutex::in_dir(directory(rest)?).map_err(refused)?))
 }
 
-/// Returns the directory of the file store that `url` names, if it does not exist yet.
+/// Returns the directory of the file store that `url` names, or `None` if the directory exists already.
 #[cfg(feature = "cli")]
 pub(crate) fn missing_directory(url: &str) -> Option<PathBuf> {
     let (scheme, rest) = split_scheme(url).ok()?;

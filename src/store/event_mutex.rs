@@ -465,7 +465,7 @@ fn create_or_release<M: EventMutex + ?Sized>(mutex: &M, request: &LeaseRequest) 
     })
 }
 
-/// Releases a lease under which nothing has started, and reports a failure.
+/// Releases a lease under which no run has started. A failed release is reported.
 fn release_unused<M: EventMutex + ?Sized>(mutex: &M, lease: &Lease) {
     let answer = contain(|| mutex.forget(lease));
     let answer = answer.unwrap_or_else(|message| Err(MutexError::panicked(attempted_release(lease), &message)));

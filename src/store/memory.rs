@@ -53,7 +53,6 @@ struct MemoryState {
     last_token: Option<FencingToken>,
 }
 
-/// The holder of a name.
 struct MemoryEntry {
     owner: Owner,
     token: FencingToken,
@@ -91,7 +90,7 @@ impl MemoryMutex {
         Self { clock: clock.into(), ..Self::default() }
     }
 
-    /// Loses all leases and claims, like a server that is restarted without its data.
+    /// Deletes all leases, claims and markers, as if a server was restarted without its data.
     #[cfg(feature = "testing")]
     pub(crate) fn lose_all(&self) {
         self.decide(|state, _| state.entries.clear());
@@ -181,7 +180,7 @@ impl MemoryState {
         true
     }
 
-    /// Lets a lease last for another `term` from now on. Returns whether its owner still held the name.
+    /// Moves the deadline of a lease to one `term` from now. Returns whether the owner still held the name.
     fn extend(&mut self, lease: &Lease, term: Term, now: Moment) -> bool {
         self.own(lease, now).map(|entry| entry.until = now.plus(term.get())).is_some()
     }

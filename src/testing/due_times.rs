@@ -26,7 +26,8 @@ impl WallTime {
             Some((time, zone)) if !zone.starts_with(|first: char| first.is_ascii_digit()) => (time, Some(zone)),
             _ => (text, None),
         };
-        // No closure may panic here, because the panic would name this file and not the test.
+        // A closure must not panic here: `#[track_caller]` has no effect on closures, so the panic would name this file
+        // and not the test.
         let zone = match zone.map(str::parse).transpose() {
             Ok(zone) => zone,
             Err(error) => panic!("{text:?}: {error}"),
@@ -58,7 +59,7 @@ impl<'a> WallTimes<'a> {
         Self { schedule, event, zone: zone.unwrap_or_else(|| definition.timetable.zone.clone()) }
     }
 
-    /// Returns the times from `start` on, in ascending order.
+    /// Returns the due times from `start` on, in ascending order.
     fn from(&self, start: NaiveDateTime) -> impl Iterator<Item = NaiveDateTime> {
         let early = start.checked_sub_signed(MOST_AHEAD).unwrap_or(start).and_utc();
         let times = self.schedule.upcoming(self.event, early).into_iter().flatten();

@@ -60,7 +60,8 @@ impl TestStore {
         Self { memory: MemoryMutex::with_clock(clock), clock: clock.clone(), faults: Arc::default() }
     }
 
-    /// Makes the store unavailable, or available again. Held names stay held, and expire as usual.
+    /// Makes the store unavailable if `is_out` is `true`, and available again if it is `false`. Held names stay held,
+    /// and expire as usual.
     pub fn be_out(&self, is_out: bool) {
         self.faults.is_out.store(is_out, Ordering::SeqCst);
     }
@@ -69,7 +70,7 @@ impl TestStore {
         self.faults.is_out.load(Ordering::SeqCst)
     }
 
-    /// Makes the store slow: from now on, this time passes on its clock before each answer.
+    /// Makes the store slow: from now on, `time` passes on the store's clock before each answer.
     pub fn take(&self, time: Duration) {
         *self.faults.takes.lock().unwrap_or_else(PoisonError::into_inner) = time;
     }

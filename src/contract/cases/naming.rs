@@ -156,7 +156,7 @@ pub(super) fn the_longest_names_are_told_apart_at_their_last_character<H: Harnes
     all_are_held_at_once(subject, &names);
 }
 
-/// Checks that each name is granted while the others are held, and stays held until that name is released.
+/// Checks that each name is granted while the other names are held, and that it stays held until it is released.
 fn all_are_held_at_once<H: Harness>(subject: &Subject<H>, names: &[MutexName]) {
     let different: HashSet<&MutexName> = names.iter().collect();
     assert_eq!(different.len(), names.len(), "the suite lists a name twice");

@@ -143,7 +143,6 @@ impl Admission {
         self.request().label()
     }
 
-    /// Returns the occurrence of the run.
     #[cfg(feature = "redis")]
     pub(crate) fn occurrence(&self) -> Option<chrono::DateTime<chrono::Utc>> {
         self.request().occurrence()

@@ -121,7 +121,7 @@ impl Batch {
         self.releases.is_empty() && self.admissions.is_empty()
     }
 
-    /// Returns the first answer that says that the store as a whole is unavailable.
+    /// Returns the first error that concerns the store as a whole.
     pub(crate) fn outage(&self) -> Option<&MutexError> {
         let of_releases = self.releases.iter().find_map(Slot::outage);
         of_releases.or_else(|| self.admissions.iter().find_map(Slot::outage))

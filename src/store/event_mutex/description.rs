@@ -76,6 +76,6 @@ pub enum Scope {
     Host,
     /// All hosts that are connected to the store.
     Fleet,
-    /// The store does not say.
+    /// The store does not say which processes share it.
     Unknown,
 }

@@ -44,7 +44,7 @@ type Tell = Box<dyn FnOnce(u32) + Send + Sync>;
 #[cfg(unix)]
 type Inherited = OwnedFd;
 
-/// No lifeline exists on this system.
+/// A type without a value, because this system has no lifelines.
 #[cfg(not(unix))]
 type Inherited = std::convert::Infallible;
 
@@ -89,7 +89,7 @@ impl Lifeline {
     }
 }
 
-/// Takes the descriptor out, for a [`Command`](std::process::Command) of your own.
+/// Takes the descriptor out of the lifeline, so that you can pass it to a [`Command`](std::process::Command).
 #[cfg(unix)]
 impl From<Lifeline> for OwnedFd {
     fn from(lifeline: Lifeline) -> Self {

@@ -30,7 +30,7 @@ impl<Q, A> Slot<Q, A> {
         &self.asked
     }
 
-    /// Returns the answer, if the store gave one.
+    /// Returns the answer, or `None` if the slot is empty.
     pub fn answer(&self) -> Option<&Result<A, MutexError>> {
         self.answer.as_ref()
     }

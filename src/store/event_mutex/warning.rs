@@ -1,4 +1,4 @@
-//! The warnings of the check of a store.
+//! The warnings that the check of a store returns.
 
 use std::fmt;
 

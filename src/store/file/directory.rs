@@ -43,7 +43,7 @@ const QUIETLY: OFlags = FLAGS;
 const PAUSES: [Duration; 4] =
     [Duration::ZERO, Duration::from_millis(1), Duration::from_millis(2), Duration::from_millis(4)];
 
-/// An open directory.
+/// The open directory of a store.
 pub(super) struct Directory {
     path: PathBuf,
     network: NetworkFilesystem,

@@ -1,4 +1,4 @@
-//! The warnings of `check`: the directory takes no files, or other users can write to it or open its files.
+//! The warnings of `check`: the directory takes no writes, or other users can write to it or open its files.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -53,7 +53,7 @@ fn of_a_directory_above(above: &Path, store: &Path) -> Option<StoreWarning> {
     is_open.then(|| StoreWarning::new(text))
 }
 
-/// Returns the warning about a file that can't be used, or that other users can lock to block its event.
+/// Returns a warning if the store can't use the file, or if other users can lock the file and so block its event.
 fn of_file(directory: &Directory, path: &Path) -> io::Result<Option<StoreWarning>> {
     let fault = match directory.file(path) {
         Ok(None) => None,

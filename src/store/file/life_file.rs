@@ -98,7 +98,7 @@ pub(super) fn is_alive(paths: &MutexPaths, id: LifeId) -> Result<Option<bool>, F
     }
 }
 
-/// Returns whether a holder of any generation lives.
+/// Returns whether any life file of the mutex is locked.
 pub(super) fn is_any_alive(paths: &MutexPaths) -> Result<bool, FileError> {
     for generation in 0..GENERATIONS {
         let Some(file) = paths.open_if_there(&life(generation))? else { break };

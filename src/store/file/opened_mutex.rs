@@ -71,7 +71,7 @@ impl OpenedMutex {
         found.into_iter().filter_map(|name| held(name).transpose()).collect()
     }
 
-    /// Returns the holder of `name`, if it is held.
+    /// Returns the holder of `name`, or `None` if the name is free.
     pub(super) fn holder(&self, name: &MutexName) -> Result<Option<Holder>, FileError> {
         Ok(self.held_entry(name)?.map(|entry| self.holder_now(&entry)))
     }
@@ -81,7 +81,7 @@ impl OpenedMutex {
         if entry.lasts == Lasts::Bound { with_its_end(holder) } else { holder }
     }
 
-    /// Returns the entry of `name`, if it is held.
+    /// Returns the entry of `name`, or `None` if the name is free.
     fn held_entry(&self, name: &MutexName) -> Result<Option<StateEntry>, FileError> {
         // A power loss may have damaged the line. Then the name counts as free, unless a holder still lives.
         let entry = match self.state.find(name) {

@@ -63,7 +63,6 @@ impl MutexPaths {
     }
 }
 
-/// Returns the path of the state of a mutex.
 pub(super) fn state_in(dir: &Path, mutex: &str) -> PathBuf {
     dir.join(format!("{}.{STATE}", stem_of(mutex)))
 }

@@ -15,7 +15,7 @@ pub(crate) struct MemoryRunLog(Mutex<HashMap<Box<str>, EventLog>>);
 
 impl MemoryRunLog {
     fn locked(&self) -> MutexGuard<'_, HashMap<Box<str>, EventLog>> {
-        // No code that can panic runs while the map behind this lock is half-changed.
+        // No code that can panic runs while the map is half-changed. So the map is whole even after a panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::store::{file::error::FileError, file::open_file::OpenFile};
 use crate::time::clock::{Clock, moment::Moment};
 
-/// The longest wait of one call for all its locks.
+/// The longest time for which one call waits for locks.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The longest pause between two tries.
@@ -20,7 +20,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(1);
 /// free only for moments, and a thread that pauses would miss these moments.
 const WITHOUT_PAUSES: Duration = Duration::from_secs(1);
 
-/// A locked file. It is unlocked when this is dropped.
+/// A locked file. The drop of this value unlocks the file.
 pub(crate) struct MutexLock(OpenFile);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -76,7 +76,7 @@ impl Drop for MutexLock {
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn who_locks(file: &OpenFile) -> Option<u32> {
     let inode = format!(":{}", file.inode());
-    // 1: FLOCK  ADVISORY  WRITE 4242 fe:00:131074 0 EOF
+    // A line is, for example: `1: FLOCK  ADVISORY  WRITE 4242 fe:00:131074 0 EOF`.
     let pid = |line: &str| {
         let mut fields = line.split_ascii_whitespace().skip(1);
         let (kind, pid, file) = (fields.next()?, fields.nth(2)?, fields.next()?);

@@ -91,7 +91,6 @@ impl MutexState {
         Ok(state.filter(is_whole))
     }
 
-    /// Returns the name of the mutex.
     pub(crate) fn mutex(&self) -> Option<String> {
         unescaped(self.header("name ")?)
     }
@@ -287,7 +286,6 @@ mod tests {
         Holder::new(Owner::unique(), FencingToken::new(u64::MAX), host, since, DateTime::from_timestamp_nanos(i64::MAX))
     }
 
-    /// Returns the state after this grant.
     fn granted(state: &MutexState, granted: &[(&MutexName, StateEntry)], now: DateTime<Utc>) -> MutexState {
         let text = state.with_grant("reports", FencingToken::new(7), granted, now);
         MutexState::read(text.into_bytes()).ok().flatten().expect("it is whole")
