@@ -123,7 +123,7 @@ impl MutexError {
 
     /// Makes the error of a request that was not sent, because an earlier request failed with the error `first`.
     pub(crate) fn not_asked_again(attempted: impl Into<Arc<str>>, first: &Self) -> Self {
-        let why = format!("the store was not asked again; a moment ago: {}", Chain(first));
+        let why = format!("the store was not asked again, because an earlier request failed: {}", Chain(first));
         Self::new(first.0.kind, first.0.concerns, attempted, why)
     }
 

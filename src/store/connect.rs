@@ -104,7 +104,7 @@ impl Database {
             #[cfg(feature = "postgres")]
             "postgres" => Ok(Self::Postgres(PostgresMutex::new(url).map_err(refused)?)),
             "memory" | "file" | "redis" | "redis-tls" => {
-                Err(refused(format!("a store at {scheme}: has no table, and needs none")))
+                Err(refused(format!("a store with the scheme {scheme} has no table, and needs none")))
             }
             feature => Err(not_built_in(&scheme, feature)),
         }
@@ -182,7 +182,9 @@ fn kind_of(scheme: &str) -> Result<&'static str, ConnectError> {
 }
 
 fn not_built_in(scheme: &str, feature: &str) -> ConnectError {
-    refused(format!("a store at {scheme}: needs the feature `{feature}`, and this build of soloist does not have it"))
+    refused(format!(
+        "a store with the scheme {scheme} needs the feature `{feature}`, and this build of soloist does not have it"
+    ))
 }
 
 /// Returns the URL that the user may have meant by `text`: the name of a store, an absolute path, or a host with the
@@ -233,7 +235,7 @@ fn split_scheme(url: &str) -> Result<(String, &str), ConnectError> {
 fn memory(rest: &str) -> Result<Arc<dyn EventMutex>, ConnectError> {
     match rest {
         "" | "//" => Ok(Arc::new(MemoryMutex::new())),
-        _ => Err(refused("the url of a store in memory is memory: and nothing else")),
+        _ => Err(refused("the url of a store in memory is memory: with nothing after the colon")),
     }
 }
 

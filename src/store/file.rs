@@ -471,7 +471,7 @@ impl EventMutex for FileMutex {
         if !lease.name().is_lease() {
             return Ok(None);
         }
-        self.lend_life_file(lease).map(Some).map_err(|error| error.while_trying_to("hand on", lease.name()))
+        self.lend_life_file(lease).map(Some).map_err(|error| error.while_trying_to("make a lifeline for", lease.name()))
     }
 
     fn held(&self, names: Names<'_>) -> Result<Vec<Held>, MutexError> {

@@ -44,13 +44,13 @@ fn a_url_that_opens_no_store_is_told_why() {
     assert_eq!(refused("zookeeper://a"), format!("no store has the scheme zookeeper; there are {known}"));
     if cfg!(not(feature = "redis")) {
         let needs = "needs the feature `redis`, and this build of soloist does not have it";
-        assert_eq!(refused("redis://user:secret@h/0"), format!("a store at redis: {needs}"));
-        assert_eq!(refused("redis+unix:///run/r"), format!("a store at redis+unix: {needs}"));
+        assert_eq!(refused("redis://user:secret@h/0"), format!("a store with the scheme redis {needs}"));
+        assert_eq!(refused("redis+unix:///run/r"), format!("a store with the scheme redis+unix {needs}"));
     }
     if cfg!(not(feature = "redis-tls")) {
         assert_eq!(
             refused("rediss://secret@h"),
-            "a store at rediss: needs the feature `redis-tls`, and this build of soloist does not have it"
+            "a store with the scheme rediss needs the feature `redis-tls`, and this build of soloist does not have it"
         );
     }
     for (scheme, feature) in
@@ -63,7 +63,7 @@ fn a_url_that_opens_no_store_is_told_why() {
             assert_eq!(
                 said,
                 format!(
-                    "a store at {scheme}: needs the feature `{feature}`, and this build of soloist does not have it"
+                    "a store with the scheme {scheme} needs the feature `{feature}`, and this build of soloist does not have it"
                 )
             );
         }
@@ -93,7 +93,7 @@ fn a_url_that_opens_no_store_is_told_why() {
 
 #[test]
 fn a_url_that_is_not_a_plain_path_is_refused() {
-    assert_eq!(refused("memory:a"), "the url of a store in memory is memory: and nothing else");
+    assert_eq!(refused("memory:a"), "the url of a store in memory is memory: with nothing after the colon");
     let relative =
         "the url of a store on file needs an absolute path to a folder of its own: write file:/var/lib/myapp/locks";
     for url in ["file:", "file:locks", "file:./locks", "file://", "file://locks", "file:/", "file:///"] {
