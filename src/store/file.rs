@@ -147,9 +147,9 @@ use paths::{LOCK, MutexPaths, STATE, files_of, state_in};
 /// Terms are measured on the wall clock, because all processes share this clock.
 ///
 /// - If the clock is set **back**, released leases stay free, and the leases of a dead process are free at once. Claims
-///   and the minimum hold of [`hold_at_least`](crate::Event::hold_at_least) last longer by the time by which the clock
-///   was set back. If a live holder blocks an admission, the report says that the holder's `since` lies in the future,
-///   and [the process fails](crate::SkipReason::is_failure).
+///   and the minimum holds of [`hold_at_least`](crate::Event::hold_at_least) last longer, for example an hour longer if
+///   the clock is set back by an hour. If a live holder blocks an admission, the report says that the holder's `since`
+///   lies in the future, and [the process fails](crate::SkipReason::is_failure).
 /// - If the clock is set **forward** by more than the rest of a term, a lease ends early, unless it has a lifeline.
 ///
 /// ```

@@ -97,8 +97,8 @@ fn written(time: NaiveDateTime) -> String {
 ///
 /// # Panics
 ///
-/// If the event or a zone does not exist, if a text is no time, if the two times have different zones, or if the first
-/// time is not before the second time.
+/// If the event or a zone does not exist, or if a text is no time. Also if the two times have different zones, or if
+/// the first time is not before the second time.
 ///
 /// ```
 /// use soloist::testing::due_times;
