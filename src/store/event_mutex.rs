@@ -66,7 +66,7 @@ use warning::StoreWarning;
 ///      are skipped without a request.
 ///    - Only one name can't be used ([`MutexError::unusable`]): the other events are requested.
 /// 8. **An admission is all or nothing.** If a lease and a claim are requested together, both are granted, or neither
-///    of them is. After a refusal, the occurrence can still be claimed.
+///    of them is. A refused admission does not claim its occurrence.
 ///
 /// The feature `contract-tests` has this contract as a test suite, for a store of your own.
 ///
