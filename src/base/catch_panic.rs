@@ -4,9 +4,11 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// Runs the code of a callback, a store or an error, and returns its result or the message of its panic.
+/// Runs `code`, which calls a callback, a store or an error type. Returns the result of `code`, or the message if it
+/// panicked.
 pub(crate) fn contain<T>(code: impl FnOnce() -> T) -> Result<T, Arc<str>> {
-    // Unwind safety: the code leaves only its own state half-changed, because it borrows nothing mutably from its caller.
+    // Unwind safety: after a panic, the callers use nothing that `code` may have left half-changed. The slots of a
+    // batch are used, but each slot is either empty or has a whole answer.
     catch_unwind(AssertUnwindSafe(code)).map_err(message)
 }
 
@@ -14,7 +16,8 @@ fn message(payload: Box<dyn Any + Send>) -> Arc<str> {
     let text = payload.downcast_ref::<&str>().copied();
     let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
     let message = text.unwrap_or("with something that is not a text").into();
-    // A payload may panic when it is dropped. The payload of that panic is leaked.
+    // The drop of a payload can panic, too. The payload of this second panic is leaked, because its drop could panic
+    // again.
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
         std::mem::forget(payload);
     }

@@ -1,4 +1,4 @@
-//! The errors of stores, whose messages name the next step.
+//! The errors of stores and of their options.
 
 use std::error::Error;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::escape::{Chain, OneLine};
 
-/// An error of any type, as closures that use `?` return it.
+/// An error of any type: the error type of closures that use `?`.
 ///
 /// ```
 /// let error: soloist::BoxError = "the disk is full".into();
@@ -16,8 +16,9 @@ pub type BoxError = Box<dyn Error + Send + Sync>;
 
 /// An error of a store: the store gave no usable answer. "Held by another owner" is an answer, and never an error.
 ///
-/// `Display` names the attempt and the cause, in one line. As with [`std::io::Error`], [`get_ref`](Self::get_ref) returns the
-/// cause, and [`source`](Error::source) returns the source of the cause. So a printer of the whole chain repeats nothing.
+/// `Display` writes the attempt and the cause on one line. [`get_ref`](Self::get_ref) returns the cause, and
+/// [`source`](Error::source) returns the source of the cause, as in [`std::io::Error`]. So no cause is printed twice if
+/// you print the error and all its sources.
 ///
 /// ```
 /// use soloist::MutexError;
@@ -29,7 +30,7 @@ pub type BoxError = Box<dyn Error + Send + Sync>;
 /// ```
 #[derive(Clone)]
 pub struct MutexError(
-    /// Behind a pointer, because few answers are errors.
+    /// Behind a pointer, so that a `Result` with this error stays small.
     Arc<ErrorParts>,
 );
 
@@ -52,14 +53,14 @@ struct ErrorParts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MutexErrorKind {
-    /// The store did not answer: it could not be reached, or not in time. It may answer again in a moment.
+    /// The store could not be reached, or did not answer in time. A later request may succeed.
     Unavailable,
-    /// The store refused: a wrong password, a missing permission or table, no room, no writes. An operator has to change the
-    /// store, or the settings of the connection.
+    /// The store refused the request, for example because of a wrong password, a missing permission or table, a full
+    /// disk, or a read-only state. An operator has to change the store, or the settings of the connection.
     Refused,
-    /// The store's entry or answer can't be used: an entry is damaged or locked, or an answer makes no sense.
+    /// An entry is damaged or locked, or an answer of the store makes no sense.
     Unusable,
-    /// The store can't do this, now or later.
+    /// The store does not support this operation.
     Unsupported,
 }
 
@@ -71,7 +72,8 @@ pub(crate) enum Concerns {
 }
 
 impl MutexError {
-    /// Makes the error of a store that did not answer, for any name. `attempted` completes "could not …" and names the mutex.
+    /// Makes the error of a store that did not answer. Requests for other names would fail, too. `attempted` continues
+    /// "could not …", and names the mutex.
     ///
     /// ```
     /// let error = soloist::MutexError::unavailable("look at lease/reports", "timed out");
@@ -81,18 +83,19 @@ impl MutexError {
         Self::new(MutexErrorKind::Unavailable, Concerns::TheStore, attempted, cause)
     }
 
-    /// Makes the error of a store that refused, for any name. `attempted` completes "could not …" and names the mutex.
+    /// Makes the error of a store that refused the request. Requests for other names would be refused, too. `attempted`
+    /// continues "could not …", and names the mutex.
     pub fn refused(attempted: impl Into<Arc<str>>, cause: impl Into<BoxError>) -> Self {
         Self::new(MutexErrorKind::Refused, Concerns::TheStore, attempted, cause)
     }
 
-    /// Makes the error of an entry that can't be used. The entries of other names are not affected. `attempted` completes
-    /// "could not …" and names the mutex.
+    /// Makes the error of an entry that can't be used. The entries of other names are not affected. `attempted`
+    /// continues "could not …", and names the mutex.
     pub fn unusable(attempted: impl Into<Arc<str>>, cause: impl Into<BoxError>) -> Self {
         Self::new(MutexErrorKind::Unusable, Concerns::OneName, attempted, cause)
     }
 
-    /// Makes the error of a store that can't do this. `what` completes "this store can't …".
+    /// Makes the error of a store that does not support an operation. `what` continues "this store can't …".
     pub fn unsupported(what: impl Into<Arc<str>>) -> Self {
         let (kind, concerns) = (MutexErrorKind::Unsupported, Concerns::OneName);
         Self(Arc::new(ErrorParts { kind, concerns, attempted: what.into(), cause: None }))
@@ -118,9 +121,9 @@ impl MutexError {
         Self::unusable(attempted, why)
     }
 
-    /// Makes the error of a request that was not sent, because an earlier request had just failed with this error.
+    /// Makes the error of a request that was not sent, because an earlier request failed with the error `first`.
     pub(crate) fn not_asked_again(attempted: impl Into<Arc<str>>, first: &Self) -> Self {
-        let why = format!("the store was not asked again; a moment ago: {}", Chain(first));
+        let why = format!("the store was not asked again, because an earlier request failed: {}", Chain(first));
         Self::new(first.0.kind, first.0.concerns, attempted, why)
     }
 
@@ -129,33 +132,34 @@ impl MutexError {
         self.0.kind
     }
 
-    /// Returns whether the error, of any kind, concerns the store as a whole. A request for another name would fail,
-    /// too, so ticks send this store no requests for a while.
+    /// Returns whether the error concerns the store as a whole. A request for another name would fail, too, so ticks
+    /// send this store no requests for a while.
     pub fn is_outage(&self) -> bool {
         self.0.concerns == Concerns::TheStore
     }
 
-    /// Returns whether the store did not answer. A later retry may succeed.
+    /// Returns whether the store did not answer. A later request may succeed.
     pub fn is_unavailable(&self) -> bool {
         self.0.kind == MutexErrorKind::Unavailable
     }
 
-    /// Returns whether the store refused. An operator has to change the store, or the settings of the connection.
+    /// Returns whether the store refused the request. An operator has to change the store, or the settings of the
+    /// connection.
     pub fn is_refused(&self) -> bool {
         self.0.kind == MutexErrorKind::Refused
     }
 
-    /// Returns whether the store's entry or answer can't be used. An operator has to check the entry.
+    /// Returns whether an entry or an answer of the store can't be used. An operator has to check the entry.
     pub fn is_unusable(&self) -> bool {
         self.0.kind == MutexErrorKind::Unusable
     }
 
-    /// Returns whether the store can't do this, now or later.
+    /// Returns whether the store does not support the operation.
     pub fn is_unsupported(&self) -> bool {
         self.0.kind == MutexErrorKind::Unsupported
     }
 
-    /// Returns the cause, as the store gave it.
+    /// Returns the cause that the store gave. An error of the kind `Unsupported` has no cause.
     ///
     /// ```
     /// use std::io;
@@ -168,7 +172,7 @@ impl MutexError {
         self.0.cause.as_deref()
     }
 
-    /// Returns the fault of the store, as the beginning of a sentence.
+    /// Returns the fault of the store as the first words of a message.
     pub(crate) fn headline(&self) -> &'static str {
         match self.0.kind {
             MutexErrorKind::Unavailable => "the store did not answer",
@@ -203,8 +207,8 @@ impl Error for MutexError {
     }
 }
 
-/// An error in the options of a store: its URL, a prefix, a timeout or a certificate. The text shows no user, no password and no
-/// key.
+/// An error in the options of a store: in its URL, a prefix, a timeout or a certificate. The message shows no user
+/// name, no password and no key.
 ///
 /// ```
 /// # #[cfg(feature = "redis")] {
@@ -225,8 +229,8 @@ impl InvalidOptions {
     }
 }
 
-/// Implements `Debug` as the text of `Display`, because Rust prints an error that `main` returns, or that is unwrapped, by its
-/// `Debug`.
+/// Implements `Debug` with the text of `Display`, followed by the sources. Rust prints `Debug` if `main` returns an
+/// error, or if an error is unwrapped.
 macro_rules! debug_as_display {
     ($($error:ty),*) => {$(
         impl std::fmt::Debug for $error {

@@ -1,5 +1,5 @@
-//! Untrusted text and errors, escaped so that they can't steer a terminal, hide text, or break the line of a log. Also
-//! the encoding with `%XX`.
+//! Escapes untrusted text, so that it can't steer a terminal, hide other text, or break a line of a log. Also encodes
+//! and decodes `%XX`.
 
 use std::error::Error;
 use std::fmt::{self, Write};
@@ -9,7 +9,7 @@ use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode
 /// A text on one line. Characters that steer a terminal or hide text are escaped, as in `\n` and `\u{1b}`.
 pub(crate) struct OneLine<T>(pub(crate) T);
 
-/// A text of several lines. The characters that [`OneLine`] escapes are escaped, except for `\n` and tabs.
+/// A text that may have several lines. It is escaped as by [`OneLine`], but `\n` and tabs stay.
 pub(crate) struct Lines<T>(pub(crate) T);
 
 impl<T: fmt::Display> fmt::Display for OneLine<T> {
@@ -46,14 +46,15 @@ impl fmt::Write for Escaping<'_, '_> {
     }
 }
 
-/// Returns whether a character is a control character, ends a line or a paragraph, has no width, or changes the direction of the
-/// text. The joiners U+200C and U+200D pass: they are letters of several scripts.
+/// Returns whether a character is a control character, ends a line or a paragraph, has no width, or changes the
+/// direction of the text. Returns `false` for the joiners U+200C and U+200D, because several scripts need them.
 pub(crate) fn steers_or_hides(char: char) -> bool {
     char.is_control()
         || matches!(char, '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
-/// Returns the text with `%XX` for each byte of these characters and of `%`. All other characters stay readable.
+/// Encodes each byte of `%`, and of the characters that pass `is_encoded`, as `%XX`. All other characters stay
+/// readable.
 pub(crate) fn percent_encoded(text: &str, is_encoded: impl Fn(char) -> bool) -> String {
     let mut encoded = String::with_capacity(text.len());
     for char in text.chars() {
@@ -66,7 +67,7 @@ pub(crate) fn percent_encoded(text: &str, is_encoded: impl Fn(char) -> bool) -> 
     encoded
 }
 
-/// Decodes the `%XX` of a text. `None`: a `%` is not followed by two hexadecimal digits.
+/// Decodes each `%XX` of a text. Returns `None` if a `%` is not followed by two hexadecimal digits.
 pub(crate) fn percent_decoded(text: &str) -> Option<Vec<u8>> {
     let is_byte = |after: &str| after.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
     text.split('%').skip(1).all(is_byte).then(|| percent_decode_str(text).collect())
@@ -74,8 +75,8 @@ pub(crate) fn percent_decoded(text: &str) -> Option<Vec<u8>> {
 
 const NO_TEXT: &str = "an error without a text";
 
-/// An error and its sources: `could not create lease/reports: permission denied`. The texts come from foreign code, and are
-/// escaped.
+/// An error and its sources, as in `could not create lease/reports: permission denied`. The texts are escaped, because
+/// they come from foreign code.
 pub(crate) struct Chain<'a>(pub(crate) &'a (dyn Error + 'static));
 
 impl fmt::Display for Chain<'_> {
@@ -93,14 +94,15 @@ impl fmt::Display for Chain<'_> {
     }
 }
 
-/// A foreign text between backticks, on one line, shortened if it is long. It is owned, because errors outlive texts.
+/// A foreign text between backticks, on one line. A long text is shortened. The text is copied, so that errors can keep
+/// it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Quoted(Box<str>);
 
 impl Quoted {
     const MAX_CHARS: usize = 60;
 
-    /// Shortens and quotes the text. Reads only the part that is shown.
+    /// Shortens, escapes and quotes the text.
     pub(crate) fn new(text: &str) -> Self {
         let mut quoted = String::from("`");
         for (at, char) in text.chars().enumerate() {
@@ -108,7 +110,7 @@ impl Quoted {
                 quoted.push('…');
                 break;
             }
-            // Escaped, because a no-break space looks like a space.
+            // White space is escaped, too, because a no-break space looks like a space.
             if steers_or_hides(char) || (char.is_whitespace() && char != ' ') {
                 quoted.extend(char.escape_debug());
             } else {
@@ -126,7 +128,7 @@ impl fmt::Display for Quoted {
     }
 }
 
-/// The name of an event on one line, with quotes only if they are needed.
+/// The name of an event on one line. It is quoted only if it is long, or has white space or hidden characters.
 pub(crate) struct Named<'a>(pub(crate) &'a str);
 
 impl fmt::Display for Named<'_> {

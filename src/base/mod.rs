@@ -1,4 +1,4 @@
-//! The ground floor: errors, caught panics, escaped text, and calls to the C library.
+//! The lowest layer of the crate: errors, caught panics, escaped text, and calls to the C library.
 
 pub(crate) mod catch_panic;
 pub(crate) mod error;
@@ -9,7 +9,7 @@ pub(crate) mod process_id;
 pub(crate) mod process_stat;
 #[cfg_attr(
     not(all(feature = "server", feature = "tokio")),
-    expect(dead_code, reason = "a server tells, and an operator of a service reads")
+    expect(dead_code, reason = "stores on servers report progress, and async services read it")
 )]
 pub(crate) mod progress;
 pub(crate) mod similar;

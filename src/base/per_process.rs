@@ -1,20 +1,22 @@
-//! A value for each process, so that a child made by `fork` does not use the connections of its parent.
+//! A value for each process, so that a child process made by `fork` does not use the connections of its parent.
 
 use std::mem;
 use std::sync::OnceLock;
 
 use super::process_id::Process;
 
-/// A value for each process. A child that `fork` made gets a new value, and leaves the value of its parent unchanged.
+/// A value for each process. A child process made by `fork` gets a new value, and leaves the value of its parent
+/// unchanged.
 ///
-/// The two processes share no lock, because a thread of the parent may hold it at the moment of the `fork`.
+/// The two processes share no lock. Otherwise, a lock that a thread of the parent held at the moment of the `fork`
+/// would stay locked in the child for ever.
 pub(crate) struct PerProcess<T> {
     first: OnceLock<Box<OfProcess<T>>>,
 }
 
 struct OfProcess<T> {
     process: Process,
-    /// `None` while the whole is dropped.
+    /// `None` only during the drop of the `PerProcess`.
     value: Option<T>,
     /// The value of a child of this process.
     next: OnceLock<Box<OfProcess<T>>>,
@@ -52,7 +54,8 @@ impl<T> Default for PerProcess<T> {
     }
 }
 
-/// Drops the value of this process alone. To drop a parent's value would close a connection that the parent still uses.
+/// Drops only the value of this process. The drop of a parent's value would close a connection that the parent still
+/// uses.
 impl<T> Drop for PerProcess<T> {
     fn drop(&mut self) {
         let process = Process::this();
@@ -91,8 +94,11 @@ mod tests {
         let parents = OfProcess::of(Process::this().forked());
         assert!(inherited.first.set(Box::new(parents)).is_ok());
         let own: *const Counted = inherited.get();
-        assert!(std::ptr::eq(own, inherited.get()), "it stays the same");
-        assert!(!std::ptr::eq(own, inherited.first.get().unwrap().value.as_ref().unwrap()), "it is not the parent's");
+        assert!(std::ptr::eq(own, inherited.get()), "each call returns one value");
+        assert!(
+            !std::ptr::eq(own, inherited.first.get().unwrap().value.as_ref().unwrap()),
+            "the value is not the parent's"
+        );
         drop(inherited);
         assert_eq!(DROPPED.get(), 1);
     }

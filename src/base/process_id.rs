@@ -1,13 +1,15 @@
-//! The id of this process, also in a child that `fork` made. Such a child has a copy of the memory, shares the open files and
-//! sockets, and has none of the threads. A lease or a connection belongs to the process that acquired or opened it.
+//! The identity of this process, also after a `fork`. The child has a copy of the parent's memory and shares its open
+//! files and sockets, but has none of its other threads. So a lease or a connection of the parent does not belong to
+//! the child.
 
 pub(crate) use std::process::id as current;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The number of forks since the first process in this line that counts forks.
+/// The number of forks between this process and its first ancestor that counted forks.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// A process. It differs from the processes that it was forked from, even if it has the id of an ended one.
+/// The identity of a process. Each ancestor of the process has another identity, even an ended ancestor with an equal
+/// id.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Process {
     id: u32,
@@ -20,14 +22,14 @@ impl Process {
         Self { id: current(), forks: FORKS.load(Ordering::Relaxed) }
     }
 
-    /// Returns a child of this process that has its id.
+    /// Returns a child of this process with an equal id.
     #[cfg(test)]
     pub(super) fn forked(self) -> Self {
         Self { forks: self.forks + 1, ..self }
     }
 }
 
-/// Counts the forks from now on.
+/// Registers the handler that counts forks, at the first call.
 #[cfg(unix)]
 fn notice_forks() {
     extern "C" fn in_the_child() {
@@ -36,11 +38,11 @@ fn notice_forks() {
 
     static NOTICED: std::sync::Once = std::sync::Once::new();
     NOTICED.call_once(|| {
-        // Without memory for the handler, the ids alone tell processes apart.
+        // This fails only without memory for the handler. Then the process ids alone tell processes apart.
         let _ = crate::base::system::at_fork(in_the_child);
     });
 }
 
-/// Counts nothing: there are no forks.
+/// Counts nothing, because this system has no `fork`.
 #[cfg(not(unix))]
 fn notice_forks() {}

@@ -1,14 +1,14 @@
-//! The state of a process, as the kernel of Linux shows it.
+//! The state of a process in `/proc` of Linux.
 
 use std::fs;
 
-/// A process, as the kernel shows it in `/proc`.
+/// The state of a process, from `/proc/ID/stat`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ProcessStat {
     pub(crate) parent: u32,
     pub(crate) group: i32,
     pub(crate) session: i32,
-    /// Whether the process has not ended. A zombie has ended, but its parent has not noticed it yet.
+    /// Whether the process has not ended. A zombie has ended: only its parent has not collected it yet.
     pub(crate) lives: bool,
 }
 
@@ -18,13 +18,13 @@ impl ProcessStat {
     }
 
     fn of(stat: &[u8]) -> Option<Self> {
-        // The process's name may contain any bytes, also parentheses.
+        // The name stands in parentheses, and may itself contain parentheses: the last `)` ends the name.
         let after_its_name = stat.iter().rposition(|byte| *byte == b')')? + 1;
         let mut fields = str::from_utf8(&stat[after_its_name..]).ok()?.split_ascii_whitespace();
         let (state, parent) = (fields.next()?, fields.next()?.parse().ok()?);
         let (group, session) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
         let threads: u32 = fields.nth(13)?.parse().ok()?;
-        // The main thread may have ended before the other threads.
+        // If the main thread has ended before the other threads, the state is `Z`, but the process still lives.
         Some(Self { parent, group, session, lives: !matches!(state, "Z" | "X") || threads > 1 })
     }
 }

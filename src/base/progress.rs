@@ -1,4 +1,5 @@
-//! The progress of a call whose caller may give up: the server of the present attempt, and the failure of the last one.
+//! The progress of a call whose caller may give up: the server that the call is trying, and the failure of the last
+//! attempt.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -8,17 +9,17 @@ thread_local! {
     static WATCHED: RefCell<Option<CallProgress>> = const { RefCell::new(None) };
 }
 
-/// The progress of the calls of one thread, which another thread reads.
+/// The last report on the calls of one thread. Another thread reads the report.
 #[derive(Clone, Default)]
 pub(crate) struct CallProgress(Arc<Mutex<Option<String>>>);
 
 impl CallProgress {
-    /// Records the progress of the calls of this thread from now on.
+    /// Records here the reports of this thread from now on.
     pub(crate) fn watch_this_thread(&self) {
         WATCHED.set(Some(self.clone()));
     }
 
-    /// Returns the last text that was told.
+    /// Returns the text of the last report.
     pub(crate) fn last(&self) -> Option<String> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -26,7 +27,7 @@ impl CallProgress {
 
 /// Reports the progress of a call, if a caller watches this thread.
 pub(crate) fn tell(what: impl fmt::Display) {
-    // A thread that ends may release a lease after its thread-local values were dropped.
+    // This may fail: a thread that ends may release a lease after its thread-local values were dropped.
     let _ = WATCHED.try_with(|watched| {
         if let Some(CallProgress(last)) = &*watched.borrow() {
             *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(what.to_string());

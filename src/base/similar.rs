@@ -1,15 +1,15 @@
-//! The names that a mistyped name may mean.
+//! Suggests known names for a mistyped name.
 
 use super::escape::Quoted;
 
-/// The number of characters of a name that are compared.
+/// The number of characters that are compared, from the beginning of a name.
 const COMPARED: usize = 100;
 
-/// The most names that are suggested.
+/// The largest number of suggestions.
 const SUGGESTED: usize = 3;
 
-/// Returns the known names that are nearest to a name that is not known: names that differ in few characters, or that
-/// contain the typed name.
+/// Returns the known names that are most similar to `typed`: names that differ in few characters, or that contain
+/// `typed`.
 fn similar<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let typed = letters(typed);
     let mut near: Vec<(usize, &str)> = known
@@ -24,12 +24,13 @@ fn similar<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Vec<&'a str
         .collect();
     near.sort_by_key(|(distance, _)| *distance);
     if near.first().is_some_and(|(distance, _)| *distance == 0) {
-        near.truncate(1); // Only capitals differ.
+        near.truncate(1); // The best name differs only in upper and lower case.
     }
     near.into_iter().take(SUGGESTED).map(|(_, name)| name).collect()
 }
 
-/// Asks whether one of the known names is meant, as the end of a message. `None`: none is near.
+/// Returns a question for the end of a message, as in ``did you mean `import`?``. Returns `None` if no known name is
+/// similar.
 pub(crate) fn did_you_mean<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
     let similar = quoted(similar(typed, known), "or");
     (!similar.is_empty()).then(|| format!("did you mean {similar}?"))

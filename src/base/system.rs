@@ -1,4 +1,4 @@
-//! Calls to the C library that no crate wraps: the one file with unsafe code.
+//! Calls to the C library that no dependency wraps. This is the only file with unsafe code.
 
 use std::io::{self, PipeWriter, Write as _};
 use std::os::fd::OwnedFd;
@@ -11,24 +11,24 @@ use rustix::process::Signal;
 #[cfg(target_os = "linux")]
 use rustix::process::set_parent_process_death_signal;
 
-/// Lets the system call `leave` when this process ends by `exit` or by a return from `main`, on the thread that ends it. `false`:
-/// the call could not be registered.
+/// Registers `leave`: the system calls it when this process ends by `exit` or by a return from `main`, on the thread
+/// that ends the process. Returns whether `leave` was registered.
 #[expect(unsafe_code, reason = "atexit")]
 pub(crate) fn at_exit(leave: extern "C" fn()) -> bool {
-    // SAFETY: `leave` is a function of the program itself, and stays as long as the process.
+    // SAFETY: `leave` is a function of the program itself, so it stays valid as long as the process.
     unsafe { libc::atexit(leave) == 0 }
 }
 
-/// Lets the system call `in_the_child` in each child that `fork` makes of this process, before the child does anything else.
-/// `false`: the call could not be registered.
+/// Registers `in_the_child`: after each `fork` of this process, the system calls it in the child before `fork` returns.
+/// Returns whether `in_the_child` was registered.
 #[expect(unsafe_code, reason = "pthread_atfork")]
 pub(crate) fn at_fork(in_the_child: extern "C" fn()) -> bool {
-    // SAFETY: `in_the_child` is a function of the program itself, and stays as long as the process.
+    // SAFETY: `in_the_child` is a function of the program itself, so it stays valid as long as the process.
     unsafe { libc::pthread_atfork(None, None, Some(in_the_child)) == 0 }
 }
 
-/// The id of a thread, which no other living thread has. It is read without a thread-local, which may be gone when the thread
-/// ends its process.
+/// The id of a thread. No other living thread has this id. The id is read without thread-local values, because these
+/// may be gone when the thread ends the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Thread(usize);
 
@@ -48,19 +48,20 @@ impl Thread {
     }
 }
 
-/// Returns whether this process ignores the signal because it inherited that from its parent, such as `nohup`.
+/// Returns whether this process ignores `signal`. A process inherits this from its parent, for example from `nohup`.
 #[cfg(feature = "signals")]
 #[expect(unsafe_code, reason = "sigaction")]
 pub(crate) fn is_ignored(signal: libc::c_int) -> bool {
     let mut present = std::mem::MaybeUninit::<libc::sigaction>::uninit();
-    // SAFETY: the call changes nothing, and writes the present action to a place of its type.
+    // SAFETY: the call changes nothing, and writes the present action to `present`, which has the right type.
     let asked = unsafe { libc::sigaction(signal, std::ptr::null(), present.as_mut_ptr()) };
     // SAFETY: the call succeeded, so the action was written.
     asked == 0 && unsafe { present.assume_init() }.sa_sigaction == libc::SIG_IGN
 }
 
-/// Returns the process group of a process of any user, or of this process for zero. A negative number: there is no such
-/// process. Zero: the group is outside of this PID namespace. (`rustix` does not expect zero, so it is not used here.)
+/// Returns the process group of `process`, or of this process if `process` is zero. The process can belong to any user.
+/// Returns a negative number if the process does not exist, and zero if the group is outside of this PID namespace.
+/// `rustix` does not expect zero, so this function does not use `rustix`.
 #[cfg(feature = "cli")]
 #[expect(unsafe_code, reason = "getpgid")]
 pub(crate) fn group_of(process: i32) -> i32 {
@@ -76,7 +77,7 @@ pub(crate) enum SignalAction {
     Ignore,
 }
 
-/// A signal that this process handles in another way until this is dropped.
+/// A signal whose action was changed. The drop of this value restores the action that the signal had before.
 #[cfg(feature = "cli")]
 pub(crate) struct ChangedSignal {
     signal: libc::c_int,
@@ -85,7 +86,7 @@ pub(crate) struct ChangedSignal {
 
 #[cfg(feature = "cli")]
 impl SignalAction {
-    /// Handles `signal` as this action says. `None`: the signal can't be handled.
+    /// Sets this action for `signal`. Returns `None` if the action of the signal can't be changed.
     #[expect(unsafe_code, reason = "sigaction")]
     pub(crate) fn of(self, signal: Signal) -> Option<ChangedSignal> {
         let signal = signal.as_raw();
@@ -105,16 +106,17 @@ impl SignalAction {
 impl Drop for ChangedSignal {
     #[expect(unsafe_code, reason = "sigaction")]
     fn drop(&mut self) {
-        // SAFETY: this was the action of the signal before.
+        // SAFETY: the system returned this action when the action was changed.
         unsafe { libc::sigaction(self.signal, &raw const self.before, std::ptr::null_mut()) };
     }
 }
 
-/// The lowest number for an inherited descriptor. A script may open a low number, and so close the inherited
-/// descriptor.
+/// The lowest number for an inherited descriptor. If a script opens a file with a low number, as in `exec 3>file`, the
+/// shell closes the descriptor that has this number.
 const OUT_OF_THE_WAY: i32 = 100;
 
-/// Makes the kernel send this signal to the process of `command` when the thread that starts it ends, alone or with its process.
+/// Makes the kernel send `signal` to the process of `command` when the thread that starts it ends, alone or with its
+/// whole process.
 #[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "between fork and exec")]
 pub(crate) fn signal_at_death_of_this_thread(command: &mut Command, signal: Signal) {
@@ -123,24 +125,24 @@ pub(crate) fn signal_at_death_of_this_thread(command: &mut Command, signal: Sign
     unsafe { command.pre_exec(in_the_child) };
 }
 
-/// Lets the process of `command`, and no other process that is started meanwhile, inherit `inherited`. Before the
-/// program begins, the process writes its id to `pid_pipe`, as a line.
+/// Lets the process of `command` inherit the descriptor `inherited`. No other process that starts meanwhile inherits
+/// it. Before the program begins, the process writes its id to `pid_pipe`, as a line.
 ///
-/// A prepared command is started by `fork` and `execvp`, because `execvp` lets the shell run a script that has no first
-/// line `#!`, if the C library does so. The faster `posix_spawn` refuses such a script.
+/// A prepared command is started by `fork` and `execvp`, and not by the faster `posix_spawn`. If a script has no first
+/// line `#!`, the `execvp` of most C libraries runs it with the shell, but `posix_spawn` refuses it.
 #[expect(unsafe_code, reason = "between fork and exec")]
 pub(crate) fn prepare(command: &mut Command, inherited: Option<OwnedFd>, pid_pipe: Option<PipeWriter>) {
     let in_the_child = move || -> io::Result<()> {
         if let Some(inherited) = &inherited {
-            // The flag belongs to the child's descriptor. It is not a flag of the open file, which parent and child
-            // share.
+            // This clears close-on-exec in the child only: the flag belongs to a descriptor, and not to the open file,
+            // which parent and child share.
             match fcntl_dupfd_cloexec(inherited, OUT_OF_THE_WAY) {
                 Ok(moved) => {
                     fcntl_setfd(&moved, FdFlags::empty())?;
-                    // The new program owns the descriptor.
+                    // A drop would close the descriptor, but the new program needs it open.
                     std::mem::forget(moved);
                 }
-                // The limit for descriptors may be too low for such a number.
+                // The limit of the process may be too low for such a number. Then the descriptor keeps its number.
                 Err(_) => fcntl_setfd(inherited, FdFlags::empty())?,
             }
         }

@@ -1,4 +1,4 @@
-//! Starts threads, each with a name that a debugger shows. The work is boxed, so that the code to start a thread is
+//! Starts threads with names, which a debugger shows. The work is boxed, so that the code that starts a thread is
 //! compiled only once.
 
 use std::io;
@@ -14,7 +14,7 @@ pub(crate) fn start(name: &str, work: impl FnOnce() + Send + 'static) -> io::Res
     start(name, Box::new(work))
 }
 
-/// Starts a thread in a scope, which waits for its end.
+/// Starts a thread in `scope`. The end of the scope waits for the end of the thread.
 pub(crate) fn start_in<'scope>(
     scope: &'scope Scope<'scope, '_>,
     name: &str,

@@ -8,18 +8,18 @@ use std::time::Duration;
 use crate::store::event_mutex::delegate::delegate;
 use crate::time::clock::Clock;
 
-/// A count of the calls to the store in a case.
+/// The number of calls that a case has made to the store.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Calls(Arc<AtomicUsize>);
 
-/// The limits of the wait for a case.
+/// The time limits of a case.
 #[derive(Clone, Copy)]
 pub(super) struct Patience {
-    /// The limit for the time without a request to the store. A store that never answers fails the suite, and does not
-    /// hang it.
+    /// The longest time between two calls to the store. If a store never answers, this limit lets the suite fail
+    /// instead of waiting for ever.
     in_silence: Duration,
-    /// The limit for the whole case. The longest cases send some ten thousand requests; their long leases must not end
-    /// meanwhile.
+    /// The longest time of a case. It is shorter than the long leases of a case, because these must not end during the
+    /// case. It is long enough for the longest cases, which send about ten thousand requests.
     in_all: Duration,
 }
 
@@ -30,7 +30,7 @@ impl Default for Patience {
 }
 
 impl Calls {
-    /// Waits until the case has `ended`. `Err`: why the wait was given up.
+    /// Waits until the case has `ended`. Returns an error if a time limit passes first.
     pub(super) fn wait_for(&self, ended: &Receiver<()>, patience: Patience) -> Result<(), String> {
         let Patience { in_silence, in_all } = patience;
         let clock = Clock::system();
@@ -62,7 +62,7 @@ impl<M> Watched<M> {
         Self { calls, mutex }
     }
 
-    /// Counts a call, and returns the store for it.
+    /// Counts a call, and returns the store.
     fn asked(&self) -> &M {
         self.calls.0.fetch_add(1, Ordering::Relaxed);
         &self.mutex
@@ -80,8 +80,8 @@ mod tests {
     use crate::lease::name::MutexName;
     use crate::store::{event_mutex::EventMutex, memory::MemoryMutex};
 
-    /// Waits for a case that makes this many calls, pauses for this many milliseconds before each call, and then hangs
-    /// or ends.
+    /// Waits for a case that makes this number of `calls`, with a `pause` in milliseconds before each call. Then the
+    /// case ends, or hangs.
     fn wait_for(calls: u32, pause: u64, hangs: bool, patience: Patience) -> Result<(), String> {
         let counted = Calls::default();
         let mutex = Watched::new(MemoryMutex::new(), counted.clone());
@@ -97,7 +97,7 @@ mod tests {
                     assert!(!mutex.exists(&MutexName::lease("report").unwrap()).unwrap());
                 }
                 if hangs {
-                    let _ = told.recv(); // Nobody says anything: it ends with the wait.
+                    let _ = told.recv(); // This returns only when `gives_up` is dropped.
                 }
             });
             let waited = counted.wait_for(&ended, patience);
@@ -112,11 +112,11 @@ mod tests {
         assert_eq!(
             wait_for(30, 100, false, patience),
             Ok(()),
-            "it takes longer than that, and is never silent for so long"
+            "the whole case takes longer than the limit, but no pause does"
         );
         assert_eq!(wait_for(3, 1, true, patience), Err("no call returned for 2s after call 3".into()));
         let once = Patience { in_all: Duration::ZERO, ..patience };
-        let endless = wait_for(u32::MAX, 1, false, once).expect_err("it goes on and on");
+        let endless = wait_for(u32::MAX, 1, false, once).expect_err("the case does not end");
         assert!(endless.starts_with("the case did not end within 0ns and "), "{endless}");
     }
 }

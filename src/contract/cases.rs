@@ -26,8 +26,7 @@ macro_rules! table {
     };
 }
 
-/// Every case, in the order in which they run. This one list feeds both
-/// `contract_tests!` and `check`.
+/// All cases, in the order in which they run. `contract_tests!` and `check` use this list.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __contract_cases {
@@ -152,7 +151,7 @@ macro_rules! __contract_cases {
     };
 }
 
-/// Lists every case by its name, in the order of the list.
+/// Returns all cases with their names, in the order in which they run.
 pub(super) fn all<H: Harness>() -> Vec<(&'static str, Case<H>)> {
     __contract_cases!([table](H))
 }

@@ -1,4 +1,4 @@
-//! Runs the cases: one case as a test, all cases in a program, and the parts of other processes.
+//! Runs the cases: one case as a test, or all cases in a program. Child processes play their roles in a case here, too.
 
 use std::any::{Any, TypeId};
 use std::fmt;
@@ -14,14 +14,14 @@ use super::child::{self, EntryPoint, Role};
 use super::harness::Harness;
 use super::subject::{CaseResult, Subject};
 
-/// Runs every case in order, and prints a line for each case, for programs without a test harness.
+/// Runs all cases in order, and prints a line for each case. Use this in a program without a test harness.
 ///
 /// `make` is called once for each case. A case that needs other processes starts this program again, with the same
-/// arguments. In such a process, this function plays the part of the process, and then ends the process.
+/// arguments. In such a process, this function plays the role of the process in the case, and then ends the process.
 ///
 /// # Errors
 ///
-/// The cases that failed, with their messages. All other cases ran, too.
+/// The cases that failed, with their messages. A failure does not stop the other cases.
 ///
 /// ```
 /// use std::time::Duration;
@@ -81,7 +81,8 @@ pub fn check<H: Harness>(make: impl Fn() -> H) -> Result<(), Failed> {
     if failed.is_empty() { Ok(()) } else { Err(Failed { cases: failed }) }
 }
 
-/// The cases of [`check`] that failed. `Debug` reads like `Display`, so that `main` can return it.
+/// The cases of [`check`] that failed. `Debug` writes the text of `Display`, because Rust prints `Debug` if `main`
+/// returns an error.
 ///
 /// ```
 /// use soloist::contract::Failed;
@@ -95,7 +96,7 @@ pub struct Failed {
 }
 
 impl Failed {
-    /// Returns the names of the cases, in the order of their runs; the list is not empty.
+    /// Returns the names of the failed cases, in the order in which they ran. There is at least one.
     ///
     /// ```
     /// # use soloist::contract::Failed;
@@ -123,7 +124,7 @@ impl fmt::Debug for Failed {
 
 impl std::error::Error for Failed {}
 
-/// Runs one case as the `#[test]` of its name in `module`.
+/// Runs one case. The `#[test]` with the name of the case in `module` calls this.
 ///
 /// # Panics
 ///
@@ -134,7 +135,7 @@ pub fn run_as_test<H: Harness>(case: &str, module: &str, harness: H) {
     let (name, function) = cases
         .into_iter()
         .find(|(name, _)| *name == case)
-        .unwrap_or_else(|| panic!("no case is called {case}, although the tests were made from their list"));
+        .unwrap_or_else(|| panic!("no case has the name {case}, although the tests are made from the list of cases"));
     match run(name, function, harness, EntryPoint::test_in(module)) {
         Ok(CaseResult::Passed) => {}
         Ok(CaseResult::DoesNotApply(why)) => println!("does not apply, {why}"),
@@ -145,7 +146,7 @@ pub fn run_as_test<H: Harness>(case: &str, module: &str, harness: H) {
     }
 }
 
-/// Plays a part in a case of another process, if that case started this process. Otherwise does nothing.
+/// Plays a role in a case of another process, if that case started this process. Otherwise does nothing.
 #[doc(hidden)]
 pub fn run_as_child<H: Harness>(_make: impl FnOnce() -> H) {
     if let Some(Role::Here { address, run, role }) = child::part_of::<H>() {
@@ -153,8 +154,7 @@ pub fn run_as_child<H: Harness>(_make: impl FnOnce() -> H) {
     }
 }
 
-/// Plays a part on the store with this address, until the part is over, or until the process that started this one has
-/// ended.
+/// Plays `role` on the store at `address`, until the role is over, or until the process that started this process ends.
 fn play<H: Harness>(address: &str, run: String, role: &str) {
     let subject = Subject::of_run(H::at(address), EntryPoint::Program, Calls::default(), run);
     processes::play(&subject, role, &child::words());
@@ -183,7 +183,7 @@ fn run<H: Harness>(
     let thread = thread.expect("a thread for the case can be started");
     if let Err(stuck) = calls.wait_for(&ended, Patience::default()) {
         hanging().push(TypeId::of::<H>());
-        return Err(Box::new(format!("promised: nothing blocks for longer than a few seconds; but {stuck}")));
+        return Err(Box::new(format!("promised: no call blocks for longer than a few seconds; but {stuck}")));
     }
     thread.join()
 }
@@ -205,10 +205,11 @@ macro_rules! __contract_test_functions {
 }
 
 /// Makes one `#[test]` for each case of the suite, in the module that calls the macro. The argument is an expression
-/// that makes a [`Harness`]. It is evaluated once for each case, so harnesses for a server should share that server.
+/// that makes a [`Harness`]. The expression is evaluated once for each case, so all harnesses for a server should share
+/// that server.
 ///
-/// A case that needs other processes starts this test binary again, with one test of this module as the filter, and
-/// with environment variables that begin with `SOLOIST_CONTRACT_`.
+/// A case that needs other processes starts this test binary again. The new process runs only one test of this module,
+/// and has environment variables that begin with `SOLOIST_CONTRACT_`.
 ///
 /// ```
 /// use soloist::MemoryMutex;

@@ -1,4 +1,4 @@
-//! Other processes that take part in a case. Each of them is this program, started again.
+//! Child processes that take part in a case. Each child process runs this program again.
 
 use std::any;
 use std::env;
@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use super::harness::Harness;
 
-/// The place where another process enters the suite.
+/// The function by which a child process enters the suite.
 #[derive(Clone)]
 pub(super) enum EntryPoint {
-    /// At the program's own call of the suite.
+    /// The call of `check` in the program itself.
     Program,
-    /// At this test of a libtest binary.
+    /// The test with this name in a libtest binary.
     Test(String),
 }
 
@@ -24,16 +24,16 @@ const ADDRESS: &str = "SOLOIST_CONTRACT_ADDRESS";
 const RUN: &str = "SOLOIST_CONTRACT_RUN";
 const ROLE: &str = "SOLOIST_CONTRACT_ROLE";
 
-/// The beginning of each line for the case. A test binary also prints lines of its own.
+/// The beginning of each line that is meant for the case. A test binary also prints other lines.
 const MARK: &str = "soloist-contract: ";
 
-/// An answer takes longer than this only if the store hangs.
+/// The time limit for an answer of a child process. An answer takes longer only if the store hangs.
 const PATIENCE: Duration = Duration::from_secs(40);
 
 impl EntryPoint {
-    /// Returns the test of the module that calls `contract_tests!`.
+    /// Returns the test that child processes run in `module`, the module that calls `contract_tests!`.
     pub(super) fn test_in(module: &str) -> Self {
-        // libtest leaves out the name of the crate.
+        // The names of tests in libtest do not have the name of the crate.
         let inner = module.split_once("::").map(|(_, inner)| format!("{inner}::"));
         Self::Test(inner.unwrap_or_default() + "processes_of_other_cases_begin_here")
     }
@@ -56,8 +56,8 @@ pub(super) struct Other {
 }
 
 impl Other {
-    /// Starts a process that enters the suite at `entry`, opens the store by its `address` and plays `role` there, with
-    /// the names of this `run`.
+    /// Starts a process that enters the suite at `entry`, opens the store at `address`, and plays `role`. All names
+    /// that the process uses begin with `run`.
     pub(super) fn start<H: Harness>(entry: &EntryPoint, run: &str, address: &str, role: &str) -> Self {
         let mut command = entry.command();
         command.env(HARNESS, any::type_name::<H>()).env(ADDRESS, address).env(RUN, run).env(ROLE, role);
@@ -87,7 +87,7 @@ impl Other {
     pub(super) fn hear(&self) -> String {
         self.lines.recv_timeout(PATIENCE).unwrap_or_else(|error| {
             panic!(
-                "process {}, which was started for this case, sent nothing more ({error}); see its messages on standard error",
+                "process {}, which was started for this case, sent no answer ({error}); see its messages on standard error",
                 self.pid()
             )
         })
@@ -101,12 +101,12 @@ impl Other {
         });
     }
 
-    /// Waits until the child has ended by itself, as asked.
+    /// Waits until the child has ended by itself.
     pub(super) fn leaves(&mut self) {
         self.process.wait().expect("a child of this process can be waited for");
     }
 
-    /// Kills the process, without a chance to release anything.
+    /// Kills the process, so that it can't release its leases.
     pub(super) fn kill(&mut self) {
         self.process.kill().expect("a child of this process can be killed");
         self.process.wait().expect("a child of this process can be waited for");
@@ -115,24 +115,24 @@ impl Other {
 
 impl Drop for Other {
     fn drop(&mut self) {
-        // The process may have ended already.
+        // Errors are ignored, because the process may have ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// The part that a process was started for.
+/// The role for which a case of another process started this process.
 pub(super) enum Role {
     Here {
         address: String,
         run: String,
         role: String,
     },
-    /// Another harness of the same program is meant.
+    /// This process plays a role for another harness of the program.
     Elsewhere,
 }
 
-/// Returns the part of this process, if a case of another process started it.
+/// Returns the role of this process, if a case of another process started this process.
 pub(super) fn part_of<H: Harness>() -> Option<Role> {
     let read = |name| env::var(name).ok();
     let role = read(ROLE)?;
@@ -143,7 +143,8 @@ pub(super) fn part_of<H: Harness>() -> Option<Role> {
     }
 }
 
-/// Receives the words that the case sends to this process. This process ends when the process that started it ends.
+/// Receives the words that the case sends to this process, on a thread. When the case or its process has ended, the
+/// thread ends this process.
 pub(super) fn words() -> Receiver<String> {
     let (sender, words) = mpsc::channel();
     thread::spawn(move || {
@@ -152,7 +153,7 @@ pub(super) fn words() -> Receiver<String> {
                 break;
             }
         }
-        // The case is over, or its process has ended. This process does not wait for a store that hangs.
+        // The case is over, or its process has ended. So this process ends at once, even if a call to the store hangs.
         process::exit(0);
     });
     words
@@ -161,6 +162,6 @@ pub(super) fn words() -> Receiver<String> {
 /// Sends a word to the case that started this process.
 pub(super) fn say(word: &str) {
     let mut output = io::stdout().lock();
-    // If the case does not read any more, it has failed already.
+    // An error is ignored: if the case has stopped reading, the case has already failed.
     let _ = writeln!(output, "\n{MARK}{word}").and_then(|()| output.flush());
 }

@@ -1,4 +1,4 @@
-//! The trait `Harness`: the way of the suite to a store.
+//! The trait `Harness`: the access of the suite to a store.
 
 use std::thread;
 use std::time::Duration;
@@ -45,10 +45,11 @@ pub trait Harness: Sized + Send + Sync + 'static {
     /// The store, or a handle to it, such as `Arc<dyn EventMutex>`.
     type Mutex: EventMutex;
 
-    /// Returns a handle to the store under test. All handles of a harness are for one store.
+    /// Returns a handle to the store under test. All handles of a harness must be for one store.
     fn mutex(&self) -> Self::Mutex;
 
-    /// Returns the clock for requests and deadlines: that of the machine, unless the test gave the store another clock.
+    /// Returns the clock for requests and deadlines. The default is the machine's clock. If your test gives the store
+    /// another clock, return that clock.
     fn clock(&self) -> Clock {
         Clock::system()
     }
@@ -63,33 +64,35 @@ pub trait Harness: Sized + Send + Sync + 'static {
     }
 
     /// Returns the term of the leases that the suite lets expire. It is also the shortest time that the suite lets
-    /// pass. It must be long enough for a few round trips on a busy machine; a case that was too slow to read a lease
-    /// before its end tries again. The default is 250 milliseconds.
+    /// pass. The term must be long enough for a few round trips on a busy machine. If a case was too slow to read a
+    /// lease before its end, the case tries again. The default is 250 milliseconds.
     fn short_term(&self) -> Term {
         Term::new(Duration::from_millis(250)).expect("250 milliseconds are a term")
     }
 
-    /// Returns whether the name is held now, read without the store's own code, for example by a raw client. An expired
-    /// entry is not held. `None`, the default: there is no such client.
+    /// Returns whether the name is held now. The answer must not come from the store's own code, but for example from a
+    /// raw client. An expired entry is not held. The default returns `None`, which means that there is no such client.
     fn witness(&self, name: &MutexName) -> Option<bool> {
         let _ = name;
         None
     }
 
-    /// Returns the address by which another process finds this store. `None`, the default: only this process can use
-    /// the store, and the cases that start processes do not apply. A store with an address must use a clock that all
-    /// these processes share.
+    /// Returns the address at which another process can open this store. The default returns `None`, which means that
+    /// only this process can use the store. The cases that start processes then do not apply. If the store has an
+    /// address, it must use a clock that all processes share.
     fn address(&self) -> Option<String> {
         None
     }
 
-    /// Opens the store at the [`address`](Self::address) of a harness in another process. Only that other process
-    /// removes the store.
+    /// Opens the store at the [`address`](Self::address) of a harness in another process. The new harness must not
+    /// remove the store when it is dropped: only the harness in the other process does that.
     ///
     /// # Panics
     ///
     /// The default panics, because a store without an address can't be opened by its address.
     fn at(address: &str) -> Self {
-        panic!("the harness gave the address {address:?}, and has no `at` that opens it");
+        panic!(
+            "the harness returned the address {address:?}, but does not implement `Harness::at`, which opens the store"
+        );
     }
 }

@@ -12,7 +12,7 @@ use super::subject::must;
 use crate::lease::name::MutexName;
 use crate::time::clock::{Clock, moment::Moment};
 
-/// The time that a case may spend on repetitions. On a slow store, the case makes fewer attempts in this time.
+/// The time that a case can spend on repetitions. On a slow store, the case makes fewer attempts in this time.
 pub(super) struct TimeToRepeat {
     clock: Clock,
     began: Moment,
@@ -33,19 +33,19 @@ impl TimeToRepeat {
     }
 }
 
-/// Makes `times` attempts. On a slow store, makes as many attempts as there is time for, but at least `least`. Passes
-/// each attempt its number, and returns the number of attempts.
+/// Calls `attempt` with each number below `times`. On a slow store, this stops after ten seconds, but makes at least
+/// `least` calls. Returns the number of calls.
 pub(super) fn repeat(least: usize, times: usize, mut attempt: impl FnMut(usize)) -> usize {
     let time = TimeToRepeat::begin();
     (0..times).take_while(|number| *number < least || !time.is_over()).inspect(|number| attempt(*number)).count()
 }
 
-/// Plays rounds: in each round, all threads make their `attempt` at one instant, and call `afterwards` when all have
-/// their answers. Passes each attempt its thread and its round. Returns the answers of each round, in the order of the
-/// threads.
+/// Plays rounds. In each round, all threads call `attempt` at the same moment, with the numbers of the thread and of
+/// the round. When all threads have their answers, each thread calls `afterwards`. Returns the answers of each round,
+/// in the order of the threads.
 ///
-/// A store in memory answers so fast that two requests rarely meet, so this plays up to ten times as many rounds there.
-/// On a slow store, it plays as many rounds as there is time for, but at least a twentieth.
+/// The number of rounds is `usual`. A fast store plays up to ten times as many rounds, because two requests rarely meet
+/// there. A slow store plays as many rounds as there is time for, but at least a twentieth of `usual`.
 pub(super) fn rounds<T: Send>(
     threads: usize,
     usual: usize,
@@ -62,7 +62,7 @@ pub(super) fn rounds<T: Send>(
     answers
 }
 
-/// Plays exactly this many rounds; see [`rounds`].
+/// Plays exactly the rounds in the range `rounds`; see the function [`rounds()`].
 pub(super) fn exactly<T: Send>(
     threads: usize,
     rounds: Range<usize>,
@@ -89,8 +89,8 @@ pub(super) fn exactly<T: Send>(
     rounds.clone().map(|_| by_thread.iter_mut().filter_map(Iterator::next).collect()).collect()
 }
 
-/// Runs `work` on several threads, and returns all results. If a thread panics, this panics after all threads have
-/// ended.
+/// Runs `work` on several threads, and returns all results. If a thread panics, this function panics after all threads
+/// have ended.
 pub(super) fn together<T: Send>(threads: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let work = &work;
     thread::scope(|scope| {
@@ -99,8 +99,8 @@ pub(super) fn together<T: Send>(threads: usize, work: impl Fn(usize) -> T + Sync
     })
 }
 
-/// Repeats `hammer` on several threads while `work` runs. If `work` takes long, the threads stop early: an unfair store
-/// would serve them for ever, and never `work`.
+/// Repeats `hammer` on several threads while `work` runs. The threads stop after ten seconds even if `work` still runs:
+/// otherwise, an unfair store could serve them for ever, and never serve `work`.
 pub(super) fn beside<R>(threads: usize, hammer: impl Fn() + Sync, work: impl FnOnce() -> R) -> R {
     let (done, time) = (AtomicBool::new(false), TimeToRepeat::begin());
     let repeat = || {
@@ -119,7 +119,7 @@ pub(super) fn beside<R>(threads: usize, hammer: impl Fn() + Sync, work: impl FnO
     })
 }
 
-/// Repeats an attempt until it returns an answer. Fails if there is no answer for a long time.
+/// Repeats `attempt` until it returns an answer. Fails if there is no answer within 20 seconds.
 #[track_caller]
 pub(super) fn patiently<T>(promise: &str, name: &MutexName, mut attempt: impl FnMut() -> Option<T>) -> T {
     const PATIENCE: Duration = Duration::from_secs(20);
@@ -135,19 +135,19 @@ pub(super) fn patiently<T>(promise: &str, name: &MutexName, mut attempt: impl Fn
     }
 }
 
-/// A barrier that lets threads start when all have arrived. The threads spin at first, so that the running ones start
-/// together. If a store takes longer than it takes to wake a thread, the threads sleep, and leave the cores to the
+/// A barrier that lets threads start when all threads have arrived. A waiting thread spins at first, so that all
+/// threads start at nearly the same moment. If the store is slow, the thread then sleeps, and leaves the cores to the
 /// store.
 struct StartLine {
     threads: usize,
     arrived: AtomicUsize,
     failed: Mutex<bool>,
-    /// Notified when all threads have arrived, or when one has failed.
+    /// Notified when all threads have arrived, or when a thread has failed.
     opened: Condvar,
 }
 
 impl StartLine {
-    /// Waits for all threads. `false`: a thread has failed, and will never arrive.
+    /// Waits until all threads have arrived. Returns `false` if a thread has failed and will never arrive.
     fn wait(&self) -> bool {
         let place = self.arrived.fetch_add(1, Ordering::SeqCst);
         let all = (place / self.threads + 1) * self.threads;

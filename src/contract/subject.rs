@@ -18,7 +18,7 @@ use crate::store::event_mutex::held::{Held, Names};
 use crate::store::event_mutex::{EventMutex, batch::Batch, lifeline::Lifeline, slot::Slot};
 use crate::time::{clock::Clock, clock::moment::Moment};
 
-/// The end of a case that did not panic.
+/// The result of a case that did not panic.
 pub(super) enum CaseResult {
     Passed,
     DoesNotApply(&'static str),
@@ -46,7 +46,7 @@ impl<H: Harness> Subject<H> {
         Self::of_run(harness, entry, calls, format!("contract {}", Owner::unique()))
     }
 
-    /// Uses the names of a `run` that began in another process.
+    /// Makes the subject for a role in a case of another process. All names begin with `run`, as in that case.
     pub(super) fn of_run(harness: H, entry: EntryPoint, calls: Calls, run: String) -> Self {
         let (mutex, clock) = (Watched::new(harness.mutex(), calls.clone()), harness.clock());
         Self { harness, mutex, clock, entry, calls, run, keeps_holders: OnceLock::new() }
@@ -57,7 +57,7 @@ impl<H: Harness> Subject<H> {
         Watched::new(self.harness.mutex(), self.calls.clone())
     }
 
-    /// Starts a process that opens the store by its `address` and plays `role` there, with the names of this case.
+    /// Starts a process that opens the store at `address` and plays `role`, with the names of this case.
     pub(super) fn start(&self, address: &str, role: &str) -> Other {
         Other::start::<H>(&self.entry, &self.run, address, role)
     }
@@ -124,7 +124,7 @@ impl<H: Harness> Subject<H> {
         answered("exists", name, self.mutex.exists(name))
     }
 
-    /// Returns the holder of the name. `None`: the name is free, or the store never tells holders.
+    /// Returns the holder of the name, or `None` if the name is free or the store keeps no holders.
     #[track_caller]
     pub(super) fn holder(&self, name: &MutexName) -> Option<Holder> {
         let held = self.held(Names::of(name))?;
@@ -133,7 +133,7 @@ impl<H: Harness> Subject<H> {
         held.into_iter().next()?.into_holder()
     }
 
-    /// Returns the held ones of these names. `None`: the store says that it can't list names.
+    /// Returns those of the `names` that are held. Returns `None` if the store says that it does not support this.
     #[track_caller]
     pub(super) fn held(&self, names: Names<'_>) -> Option<Vec<Held>> {
         match self.mutex.held(names) {
@@ -151,7 +151,7 @@ impl<H: Harness> Subject<H> {
     #[track_caller]
     pub(super) fn releases(&self, lease: &Lease) {
         let ours = self.forget(lease);
-        must(ours, "its holder releases a name", lease.name(), "forget answered false");
+        must(ours, "the holder of a name can release it", lease.name(), "forget answered false");
     }
 
     #[track_caller]
@@ -159,7 +159,6 @@ impl<H: Harness> Subject<H> {
         answered("extend", lease.name(), extend_one(&self.mutex, lease, term))
     }
 
-    /// Extends each of these leases, and returns the answers.
     #[track_caller]
     pub(super) fn extend_all(&self, leases: &[Lease], term: Term) -> Vec<bool> {
         let mut slots: Vec<_> = leases.iter().cloned().map(Slot::new).collect();
@@ -254,7 +253,7 @@ impl<H: Harness> Subject<H> {
         self.is_told(lease, self.holder(lease.name()).as_ref(), promise);
     }
 
-    /// Checks that the store returns the holder of this lease, or that it never returns holders.
+    /// Checks that `told` is the holder of this lease, or that the store never returns holders.
     #[track_caller]
     pub(super) fn is_told(&self, lease: &Lease, told: Option<&Holder>, promise: &str) {
         let name = lease.name();
@@ -274,7 +273,7 @@ impl<H: Harness> Subject<H> {
         }
     }
 
-    /// Returns whether the store returns holders. It must do so always or never.
+    /// Returns whether the store returns holders. A store must return holders always or never.
     pub(super) fn keeps_holders(&self) -> bool {
         *self.keeps_holders.get_or_init(|| {
             let lease = self.create(&self.name("whether holders are kept"));
@@ -284,13 +283,15 @@ impl<H: Harness> Subject<H> {
         })
     }
 
-    /// Returns why a case does not apply. `None`: the store can extend leases. Another case checks that this is true.
+    /// Returns the reason why a case does not apply, or `None` if the store says that it can extend leases. Another
+    /// case checks whether that is true.
     pub(super) fn can_not_extend(&self) -> Option<CaseResult> {
         (!self.mutex.describe().can_extend())
             .then_some(CaseResult::DoesNotApply("the store can't extend a lease, and says so"))
     }
 
-    /// Returns why a case does not apply. `None`: the store can break leases. A store that can't must say so each time.
+    /// Returns the reason why a case does not apply, or `None` if the store can break leases. Fails if the store can do
+    /// so only sometimes.
     pub(super) fn can_not_break(&self) -> Option<CaseResult> {
         let lease = self.create(&self.name("whether leases are broken"));
         let held = self.mutex.break_lease(lease.name()).map(|held| held.is_some());
@@ -302,7 +303,11 @@ impl<H: Harness> Subject<H> {
                 self.releases(&lease);
                 Some(CaseResult::DoesNotApply("the store can't break a lease, and says so"))
             }
-            _ => broken(promise, lease.name(), format_args!("held it answered {held:?}, free {free:?}")),
+            _ => broken(
+                promise,
+                lease.name(),
+                format_args!("it answered {held:?} for a held name and {free:?} for a free name"),
+            ),
         }
     }
 
@@ -311,7 +316,7 @@ impl<H: Harness> Subject<H> {
         answered("lifeline", lease.name(), self.mutex.lifeline(lease))
     }
 
-    /// Returns why a case does not apply. `None`: the store gives lifelines.
+    /// Returns the reason why a case does not apply, or `None` if the store gives lifelines.
     pub(super) fn gives_no_lifeline(&self) -> Option<CaseResult> {
         let lease = self.create(&self.name("whether lifelines are given"));
         let lifeline = self.lifeline(&lease);
@@ -320,16 +325,18 @@ impl<H: Harness> Subject<H> {
         lifeline.is_none().then_some(none)
     }
 
-    /// Repeats `attempt` with another name until it returns an answer. On a busy machine, an observation may come too
-    /// late: the lease has ended, and the observation proves nothing. Then the attempt returns `None`; see
+    /// Repeats `attempt`, each time with another name, until it returns an answer. On a busy machine, an answer of the
+    /// store may come after the end of the lease, and then proves nothing. The attempt then returns `None`; see
     /// [`before`](Self::before).
     #[track_caller]
     pub(super) fn in_time<T>(&self, mut attempt: impl FnMut(&MutexName) -> Option<T>) -> T {
         let seen = (0..20).find_map(|times| attempt(&self.name(format_args!("in time {times}"))));
-        seen.unwrap_or_else(|| panic!("this machine was 20 times too slow for leases of {:?}", self.short().get()))
+        seen.unwrap_or_else(|| {
+            panic!("this machine is too slow for leases of {:?}: 20 attempts failed", self.short().get())
+        })
     }
 
-    /// Returns `answer`, if it certainly came before `end`.
+    /// Returns `answer` if it came before `end`. Otherwise returns `None`.
     pub(super) fn before<T>(&self, end: Moment, answer: T) -> Option<T> {
         (self.clock.moment() < end).then_some(answer)
     }
@@ -351,7 +358,7 @@ pub(super) fn occurrence(number: usize) -> DateTime<Utc> {
     DateTime::UNIX_EPOCH + TimeDelta::minutes(number)
 }
 
-/// Returns the grant. Fails if it does not match the request.
+/// Returns the grant. Fails if the admission was refused, or if the grant does not match the request.
 #[track_caller]
 pub(super) fn granted(admission: &Admission, admitted: Admitted) -> Grant {
     let name = admission.name();
@@ -372,12 +379,12 @@ pub(super) fn granted(admission: &Admission, admitted: Admitted) -> Grant {
     grant
 }
 
-/// Returns the answers in these slots.
+/// Returns the answers in these slots. Fails if a slot is empty, or has an error.
 #[track_caller]
 fn answers<Q, A: Clone>(what: &str, slots: &[Slot<Q, A>], name: fn(&Q) -> &MutexName) -> Vec<A> {
     let answer = |slot: &Slot<Q, A>| {
         let name = name(slot.asked());
-        let empty = || broken("each request gets an answer", name, format_args!("{what} was left without one"));
+        let empty = || broken("each request gets an answer", name, format_args!("{what} got no answer"));
         answered(what, name, slot.answer().cloned().unwrap_or_else(empty))
     };
     slots.iter().map(answer).collect()

@@ -1,4 +1,4 @@
-//! The holder of a name, for people.
+//! The holder of a name, with host, process and times.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::base::escape::Named;
 use crate::time::clock::{LITTLE_STEP, wall_plus};
 use crate::time::{clock::moment::Moment, clock::shown::Reading, clock::shown::to_the_second};
 
-/// The holder of a name, for people. `Display` has its known parts:
+/// The holder of a name: owner, host, process and times. `Display` writes the parts that are known:
 ///
 /// | holder | text |
 /// | --- | --- |
@@ -44,7 +44,7 @@ use crate::time::{clock::moment::Moment, clock::shown::Reading, clock::shown::to
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder(
-    /// Behind a pointer, because few answers and results have a holder.
+    /// Behind a pointer, so that an answer with an optional holder stays small.
     Box<HolderFields>,
 );
 
@@ -64,8 +64,8 @@ struct HolderFields {
 }
 
 impl Holder {
-    /// Makes the holder that a store has on record. `text` is the text of
-    /// [`LeaseRequest::holder_text`](crate::store::LeaseRequest::holder_text), or the name of a host alone.
+    /// Makes a holder from the values that a store keeps. `text` is the text of
+    /// [`LeaseRequest::holder_text`](crate::store::LeaseRequest::holder_text), or only the name of a host.
     ///
     /// ```
     /// use chrono::{DateTime, TimeDelta};
@@ -113,7 +113,7 @@ impl Holder {
         }))
     }
 
-    /// Makes the holder for an owner of this process.
+    /// Makes the holder for an `owner` that this process made.
     pub(crate) fn of_this_process(
         owner: Owner,
         token: FencingToken,
@@ -129,7 +129,7 @@ impl Holder {
         self
     }
 
-    /// Makes the holder for this process, which was granted `lease` when the store's clock showed `since`.
+    /// Makes the holder for a `lease` that this process was granted when the store's clock showed `since`.
     ///
     /// ```
     /// # use soloist::store::{Holder, LeaseRequest};
@@ -149,20 +149,22 @@ impl Holder {
         holder.with_occurrence(lease.occurrence())
     }
 
-    /// Returns this holder with the occurrence of its run. A store that keeps the occurrence calls this.
+    /// Returns this holder with the occurrence of its run. A store that keeps the occurrence calls this method.
     #[must_use = "this returns a changed holder; the original does not change"]
     pub fn with_occurrence(self, occurrence: impl Into<Option<DateTime<Utc>>>) -> Self {
         self.with(|holder| holder.occurrence = occurrence.into())
     }
 
-    /// Returns the [occurrence](crate::store::LeaseRequest::for_occurrence) whose run holds the name or waits in the queue. `None`: the
-    /// name is held for no occurrence, as by a run by hand, or the store does not keep it.
+    /// Returns the [occurrence](crate::store::LeaseRequest::for_occurrence) whose run holds the name or waits in the
+    /// queue. Returns `None` if the run was started by hand and has no occurrence, or if the store does not keep the
+    /// occurrence.
     pub fn occurrence(&self) -> Option<DateTime<Utc>> {
         self.0.occurrence
     }
 
-    /// Returns this holder as seen when the store's clock shows `now`. A store whose clock can be set back calls this for every
-    /// holder that it returns, so that a `since` in the future is noticed.
+    /// Returns this holder, read when the store's clock shows `now`. A store whose clock can be set back calls this
+    /// method for every holder that it returns. Then [`clock_set_back_by`](Self::clock_set_back_by) can report a
+    /// `since` in the future.
     ///
     /// ```
     /// # use chrono::{DateTime, TimeDelta};
@@ -180,39 +182,41 @@ impl Holder {
         self.with(|holder| holder.set_back_by = ahead.filter(|ahead| *ahead > LITTLE_STEP))
     }
 
-    /// Returns how far [`since`](Self::since) lay in the future when the store read the holder: its clock was set back by at least
-    /// that much after the grant. `None`: `since` lay in the past, or in the future by a second or less.
+    /// Returns how far [`since`](Self::since) lay in the future when the store read the holder. The store's clock was
+    /// set back by at least this time after the grant. Returns `None` if `since` lay in the past, or at most a second
+    /// in the future.
     pub fn clock_set_back_by(&self) -> Option<Duration> {
         self.0.set_back_by
     }
 
-    /// Returns this holder with the process group of the command that runs under the lease. A store that keeps the group calls
-    /// this.
+    /// Returns this holder with the process group of the command that runs under the lease. A store that keeps the
+    /// process group calls this method.
     #[must_use = "this returns a changed holder; the original does not change"]
     pub fn with_process_group(self, process_group: u32) -> Self {
         self.with(|holder| holder.process_group = Some(process_group))
     }
 
-    /// Returns this holder with the note that its process has ended, while a command of it keeps the lease by its
-    /// [`lifeline`](crate::EventMutex::lifeline). A store that can tell calls this.
+    /// Records that the process of the holder has ended, but that its command still keeps the lease by the
+    /// [`lifeline`](crate::EventMutex::lifeline). A store that can see this calls this method.
     #[must_use = "this returns a changed holder; the original does not change"]
     pub fn survived_by_its_command(self) -> Self {
         self.with(|holder| holder.has_ended = true)
     }
 
-    /// Returns the process group, on the holder's host, of the command that runs under the lease. `None`: there is no command, or
-    /// the store does not know. `kill -TERM -- -GROUP` on that host asks all processes of the group to stop.
+    /// Returns the process group of the command that runs under the lease, on the holder's host. Returns `None` if
+    /// there is no command, or if the store does not know the process group. `kill -TERM -- -GROUP` on that host asks
+    /// all processes of the group to stop.
     pub fn process_group(&self) -> Option<u32> {
         self.0.process_group
     }
 
-    /// Returns whether the holder's process has ended, as far as the store can tell, and only its command keeps the lease. The
-    /// lease then lasts until the command ends, and not until [`until`](Self::until).
+    /// Returns whether the store knows that the holder's process has ended and that only its command keeps the lease.
+    /// The lease then lasts until the command ends, and not until [`until`](Self::until).
     pub fn has_ended(&self) -> bool {
         self.0.has_ended
     }
 
-    /// Returns the lease of this holder, for an operator who changes its term.
+    /// Makes the lease of this holder, so that an operator can change the deadline.
     pub(crate) fn as_lease(&self, name: MutexName, term: Term, now: Moment) -> Lease {
         LeaseRequest::by(self.0.owner, name, term, now).granted(self.0.token)
     }
@@ -223,12 +227,12 @@ impl Holder {
         self.with(|holder| holder.process_group = None)
     }
 
-    /// Returns this holder after its lease was extended or shortened.
+    /// Returns this holder with a new deadline.
     pub(crate) fn held_until(self, until: DateTime<Utc>) -> Self {
         self.with(|holder| holder.until = until)
     }
 
-    /// Returns the owner: the acquisition that holds the name.
+    /// Returns the owner, which is the id of the acquisition that holds the name.
     pub fn owner(&self) -> Owner {
         self.0.owner
     }
@@ -243,55 +247,57 @@ impl Holder {
         &self.0.host
     }
 
-    /// Returns the name of the [instance](crate::Schedule::with_instance), which identifies the process in addition to host and process
-    /// id. `None`: the process has no such name, or the store does not keep it.
+    /// Returns the name of the [instance](crate::Schedule::with_instance), which identifies the process if host and
+    /// process id do not. Returns `None` if the process has no instance name, or if the store does not keep the name.
     pub fn instance(&self) -> Option<&str> {
         self.0.label.instance.as_deref()
     }
 
-    /// Returns the [name of the schedule](crate::Schedule::named) that holds the name. `None`: the schedule has no name, the holder is
-    /// no schedule but a [`LeaseGuard`](crate::LeaseGuard), or the store does not keep it.
+    /// Returns the [name of the schedule](crate::Schedule::named) whose run is the holder. Returns `None` if the
+    /// schedule has no name, if the holder is a [`LeaseGuard`](crate::LeaseGuard), or if the store does not keep the
+    /// name.
     pub fn application(&self) -> Option<&str> {
         self.0.label.application.as_deref()
     }
 
-    /// Returns the timetable of the event whose run made the claim, with its zone, in plain English: `hourly, UTC`. The lease beside a claim
-    /// has it, too. `None`: the holder is no run of an event that makes claims, or the store does not keep it.
+    /// Returns the timetable of the event and its zone in plain English, as in `hourly, UTC`. Only the claim of a run,
+    /// and the lease that goes with the claim, have a timetable. Returns `None` for other holders, or if the store does
+    /// not keep the timetable.
     pub fn timetable(&self) -> Option<&str> {
         self.0.label.timetable.as_deref()
     }
 
-    /// Returns the [reason](crate::store::LeaseRequest::because) of the request. `None`: the request had none, or the store does not
-    /// keep it.
+    /// Returns the [reason](crate::store::LeaseRequest::because) of the request. Returns `None` if the request had no
+    /// reason, or if the store does not keep the reason.
     pub fn reason(&self) -> Option<&str> {
         self.0.label.reason.as_deref()
     }
 
-    /// Returns the text that a store keeps of the words for people.
+    /// Returns host, instance, application, timetable and reason as the text that stores keep.
     pub(crate) fn text(&self) -> String {
         label::text(&self.0.host, &self.0.label)
     }
 
-    /// Returns the process in words, as in `web-1, pid 4242`.
+    /// Returns the process as text, as in `web-1, pid 4242`.
     pub(crate) fn process(&self) -> ProcessInWords<'_> {
         ProcessInWords { host: self.host(), pid: self.pid(), instance: self.instance() }
     }
 
-    /// Returns the process and the application in words, and whether the process runs a backfill.
+    /// Returns the process and the application as text. If the process runs a backfill, the text says so.
     pub(crate) fn process_and_application(&self) -> String {
         let application = self.application().map(|application| format!(", application {}", Named(application)));
         let backfill = if self.reason() == Some(BACKFILL) { ", in a backfill" } else { "" };
         format!("{}{}{backfill}", self.process(), application.unwrap_or_default())
     }
 
-    /// Notes whether the holder belongs to another application than this one. A holder or a schedule without a name
-    /// belongs to no application.
+    /// Compares the name of the holder's application with `application`, and records whether the names differ. If one
+    /// of the two names is missing, no difference is recorded.
     pub(crate) fn meet(&mut self, application: Option<&str>) {
         self.0.is_of_another_application =
             self.application().zip(application).is_some_and(|(its_own, other)| its_own != other);
     }
 
-    /// Returns the name of the holder's application, if another application met the holder.
+    /// Returns the name of the holder's application, if [`meet`](Self::meet) found that it differs.
     pub(crate) fn other_application(&self) -> Option<&str> {
         self.application().filter(|_| self.0.is_of_another_application)
     }
@@ -306,15 +312,16 @@ impl Holder {
         self.0.since
     }
 
-    /// Returns the deadline of the lease, on the store's clock, unless the lease is extended or has a
-    /// [`lifeline`](crate::EventMutex::lifeline). The deadline has no meaning if the holder [has ended](Self::has_ended).
+    /// Returns the deadline of the lease, on the store's clock. A lease that is extended lasts longer, and so may a
+    /// lease with a [`lifeline`](crate::EventMutex::lifeline). If the holder [has ended](Self::has_ended), the deadline
+    /// has no meaning.
     pub fn until(&self) -> DateTime<Utc> {
         self.0.until
     }
 }
 
-/// Serializes the holder as `{"host": "web-1", "pid": 4242, "instance": null, "application": "shop", "timetable": null, "token": 7, "since": "…", "until": "…",
-/// "occurrence": null, "has_ended": false, "process_group": null}`.
+/// Serializes the holder as `{"host": "web-1", "pid": 4242, "instance": null, "application": "shop", "timetable": null,
+/// "token": 7, "since": "…", "until": "…", "occurrence": null, "has_ended": false, "process_group": null}`.
 #[cfg(feature = "serde")]
 impl serde::Serialize for Holder {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

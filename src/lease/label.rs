@@ -1,12 +1,13 @@
-//! The words of a holder for people: host, instance, application, timetable and reason; and the text that stores keep of them.
+//! The label of a holder, and the text that stores keep of host and label. The text has up to five parts: host,
+//! instance, application, timetable and reason.
 //!
 //! ```text
 //! web-1 instance=blue app=shop timetable=hourly,%20UTC; (the table is migrated)
 //! ```
 //!
 //! Unknown parts are left out. In all parts but the reason, spaces, control characters and `%` are written as `%XX`.
-//! The timetable ends in `;`: if a text was cut before that, it has no timetable. The reason is the unchanged rest of
-//! the text. A store without enough room cuts off the end of the text.
+//! The reason is not encoded, and comes last. A store without enough room cuts off the end of the text. A timetable
+//! without its final `;` was cut, and is ignored.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -15,10 +16,10 @@ use percent_encoding::percent_decode_str;
 
 use crate::base::escape::{Named, OneLine, percent_encoded};
 
-/// The most characters of the name of an application, and of an instance.
+/// The largest number of characters in the name of an application or an instance.
 pub(crate) const LONGEST: usize = 100;
 
-/// The words before the parts of the text. Only the last part may contain spaces.
+/// The words that begin a part of the text. Only the last part, the reason, may contain spaces.
 const INSTANCE: &str = " instance=";
 const APPLICATION: &str = " app=";
 const TIMETABLE: &str = " timetable=";
@@ -27,7 +28,7 @@ const REASON: &str = " (";
 /// The reason of a run that a backfill started.
 pub(crate) const BACKFILL: &str = "backfill";
 
-/// The words of a request or of a holder that are for people, without the host.
+/// The label of a request or a holder: all parts of its text except for the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Label {
     /// The name of the schedule.
@@ -40,19 +41,19 @@ pub(crate) struct Label {
 }
 
 impl Label {
-    /// Returns the label of a request of this process. A request without an instance name gets that of the process.
+    /// Returns `label` with the instance name of this process, unless `label` has an instance name.
     pub(crate) fn of_this_process(label: Option<&Self>) -> Self {
         let label = label.cloned().unwrap_or_default();
         Self { instance: label.instance.or_else(this_instance), ..label }
     }
 }
 
-/// Returns the text that a store keeps of a request of this process.
+/// Returns the text that a store keeps for a request of this process with this label.
 pub(crate) fn text_of_this_process(label: Option<&Label>) -> String {
     text(&this_host(), &Label::of_this_process(label))
 }
 
-/// Returns the text of these words.
+/// Returns the text that a store keeps for this host and this label.
 pub(crate) fn text(host: &str, Label { application, instance, timetable, reason }: &Label) -> String {
     let encoded = |part: &str| percent_encoded(part, |char| char == ' ' || char.is_control());
     let mut text = encoded(host);
@@ -64,7 +65,7 @@ pub(crate) fn text(host: &str, Label { application, instance, timetable, reason 
     text
 }
 
-/// Returns the host and the other words of a text. The name of a host alone is such a text.
+/// Parses the text that a store keeps into the host and the label. The text may be only the name of a host.
 pub(crate) fn parse(text: Arc<str>) -> (Arc<str>, Label) {
     if !text.contains([' ', '%']) {
         return (text, Label::default());
@@ -83,18 +84,18 @@ pub(crate) fn parse(text: Arc<str>) -> (Arc<str>, Label) {
     (decoded(host), label)
 }
 
-/// Splits a text at the word before a part, if it has that part.
+/// Splits `text` at the first `word`. Returns the text before the word, and the part after it, if there is one.
 fn split<'t>(text: &'t str, word: &str) -> (&'t str, Option<&'t str>) {
     text.split_once(word).map_or((text, None), |(before, part)| (before, Some(part)))
 }
 
-/// Returns the name of this host, which is read once.
+/// Returns the name of this host. The name is read once.
 pub(crate) fn this_host() -> Arc<str> {
     static HOST: OnceLock<Arc<str>> = OnceLock::new();
     Arc::clone(HOST.get_or_init(|| gethostname::gethostname().to_string_lossy().into()))
 }
 
-/// Returns the value of `SOLOIST_INSTANCE`, which is read once, up to [`LONGEST`] characters.
+/// Returns the value of `SOLOIST_INSTANCE`, cut to [`LONGEST`] characters. The variable is read once.
 pub(crate) fn this_instance() -> Option<Arc<str>> {
     static INSTANCE: OnceLock<Option<Arc<str>>> = OnceLock::new();
     let read = || {
@@ -105,7 +106,7 @@ pub(crate) fn this_instance() -> Option<Arc<str>> {
     INSTANCE.get_or_init(read).clone()
 }
 
-/// A process in words: `web-1, pid 4242`, or `worker, pid 1, instance web-1`.
+/// The text for a process, as in `web-1, pid 4242` or `worker, pid 1, instance web-1`.
 pub(crate) struct ProcessInWords<'a> {
     pub(crate) host: &'a str,
     pub(crate) pid: u32,

@@ -1,4 +1,4 @@
-//! The words of the protocol: an owner requests a name, and a store grants it for a term, with a token.
+//! The types of the protocol: an owner requests a name, and a store grants the name for a term, with a token.
 
 pub(crate) mod holder;
 pub(crate) mod label;

@@ -12,17 +12,19 @@ use crate::base::error::debug_as_display;
 use crate::base::escape::{percent_decoded, steers_or_hides};
 use crate::time::clock::shown::Rfc3339;
 
-/// The name of one entry in a store. There are four kinds. `Display` shows a name as the text that a store may use as its key:
+/// The name of one entry in a store. There are four kinds of names. `Display` writes a text that a store can use as its
+/// key:
 ///
 /// | entry | text |
 /// | --- | --- |
 /// | a lease | `lease/NAME` |
 /// | a claim on an occurrence of an event | `claim/NAME/EVENT/OCCURRENCE` |
 /// | a permit: a claim on a period | `permit/NAME/EVENT/PERIOD` |
-/// | a marker: a text for all processes that share the store, until it expires, or is released or broken | `mark/NAME/EVENT/MARK` |
+/// | a marker: a small record that all processes on the store can read | `mark/NAME/EVENT/MARK` |
 ///
-/// Inside a part, `%` and `/` are written as `%25` and `%2F`, so that different names have different texts. Names are compared byte
-/// by byte: nothing is trimmed, folded or normalised. Entries of two kinds never have an equal name.
+/// In each part, `%` is written as `%25` and `/` as `%2F`, so that different names have different texts. Names are
+/// compared byte by byte: nothing is trimmed, folded or normalised. Two entries of different kinds never have equal
+/// names.
 ///
 /// ```
 /// use chrono::{TimeZone, Utc};
@@ -44,7 +46,7 @@ pub struct MutexName(Arc<Name>);
 #[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Name {
     mutex: Arc<str>,
-    /// `None`: the entry is a lease.
+    /// `None` if the entry is a lease.
     claim: Option<ClaimPart>,
 }
 
@@ -65,11 +67,11 @@ enum Claimed {
 
 const SLOT: &str = "slot ";
 
-/// The [reason](super::request::LeaseRequest::because) of a request to stop that an operator makes.
+/// The [reason](super::request::LeaseRequest::because) in an operator's request to stop a run.
 pub(crate) const UNLOCK: &str = "unlock";
 
 impl MutexName {
-    /// The longest name, in characters: 512, which are at most 2,048 bytes.
+    /// The largest number of characters in a name: 512, which are at most 2,048 bytes.
     pub const MAX_CHARS: usize = 512;
 
     /// Makes the name of a lease. Any text of 1 to [`MAX_CHARS`](Self::MAX_CHARS) characters is a name.
@@ -90,8 +92,8 @@ impl MutexName {
 
     /// Makes the name of a lease of at most `limit` characters.
     fn lease_up_to(mutex: Arc<str>, limit: usize) -> Result<Self, InvalidName> {
-        // A text has at most as many characters as bytes, so they are counted only if there are more than `limit`
-        // bytes.
+        // A text has at most as many characters as bytes. So the characters are counted only if there are more than
+        // `limit` bytes.
         let chars = if mutex.len() <= limit { mutex.len() } else { mutex.chars().count() };
         match chars {
             0 => Err(InvalidNameKind::Empty.into()),
@@ -100,13 +102,13 @@ impl MutexName {
         }
     }
 
-    /// Makes the name of a lease that people read in reports and logs, such as that of an event. Every character of it
-    /// must be visible.
+    /// Makes the name of a lease that people read in reports and logs, for example the name of an event. The name must
+    /// not have control characters or invisible characters, or a space at its beginning or end.
     pub(crate) fn readable(name: impl Into<Arc<str>>) -> Result<Self, InvalidName> {
         Self::readable_up_to(name, Self::MAX_CHARS)
     }
 
-    /// Makes the name of a lease that people read, of at most `limit` characters.
+    /// Makes a [`readable`](Self::readable) name of at most `limit` characters.
     pub(crate) fn readable_up_to(name: impl Into<Arc<str>>, limit: usize) -> Result<Self, InvalidName> {
         let name = name.into();
         if let Some(char) = name.chars().find(|char| steers_or_hides(*char)) {
@@ -118,7 +120,8 @@ impl MutexName {
         Self::lease_up_to(name, limit)
     }
 
-    /// Makes the name of the claim on one occurrence of `event`, under this mutex. Events that share a mutex have separate claims.
+    /// Makes the name of the claim on one occurrence of `event`, under this mutex. Events that share a mutex have
+    /// separate claims.
     ///
     /// ```
     /// use chrono::{TimeZone, Utc};
@@ -136,8 +139,8 @@ impl MutexName {
         self.with(event, Claimed::Occurrence(occurrence))
     }
 
-    /// Makes the name of the permit of one period of `event`, under this mutex. Any text may identify the period. The periods of a
-    /// schedule have at most 128 characters.
+    /// Makes the name of the permit for one period of `event`, under this mutex. Any text can identify the period. The
+    /// texts that a schedule uses have at most 128 characters.
     ///
     /// ```
     /// use soloist::MutexName;
@@ -154,8 +157,8 @@ impl MutexName {
         self.with(event, Claimed::Period(period.into()))
     }
 
-    /// Makes the name of a marker on `event`, under this mutex. A schedule notes a fact in its store by a marker, such as when it saw
-    /// an event for the first time. Markers of one event are equal if their texts are.
+    /// Makes the name of a marker for `event`, under this mutex. A schedule records a fact in its store by a marker,
+    /// for example that the event is paused. Two markers of one event are equal if their texts are equal.
     ///
     /// ```
     /// use soloist::MutexName;
@@ -172,8 +175,8 @@ impl MutexName {
         self.with(event, Claimed::Mark(mark.into()))
     }
 
-    /// Parses the text of a marker. Any bytes of its parts may be written as `%XX`, as stores do. `None`: the text is
-    /// not that of a marker.
+    /// Parses the text of a marker. Any byte of a part may be written as `%XX`, because stores encode more characters
+    /// than `Display` does. Returns `None` if the text is not that of a marker.
     pub(crate) fn read_mark(text: &str) -> Option<Self> {
         let mut parts =
             text.strip_prefix("mark/")?.split('/').map(|part| String::from_utf8(percent_decoded(part)?).ok());
@@ -187,25 +190,26 @@ impl MutexName {
         Self(Arc::new(Name { mutex: Arc::clone(&self.0.mutex), claim: Some(claim) }))
     }
 
-    /// Returns the names of the slots of an event that may have several runs; each run holds one. Slot 0 is the lease, and the others
-    /// are markers.
+    /// Returns the names of the `count` slots of an event. Each run of the event holds one slot. Slot 0 is the lease,
+    /// and the other slots are markers.
     pub(crate) fn slots(&self, count: usize) -> Vec<Self> {
         let others = (1..count).map(|number| self.mark(self.mutex(), format!("{SLOT}{number}")));
         iter::once(self.clone()).chain(others).collect()
     }
 
-    /// Returns the number of the slot, from 0. `None`: the name is no slot.
+    /// Returns the number of the slot, from 0, or `None` if the name is no slot.
     pub(crate) fn slot_number(&self) -> Option<usize> {
         if self.is_lease() { Some(0) } else { self.marked()?.strip_prefix(SLOT)?.parse().ok() }
     }
 
-    /// Makes the name of the request to stop the run with this token, because another run waits for the lease or an
-    /// operator frees it. The next run has another token, so the request never stops that run.
+    /// Makes the name of the marker that asks the run with this token to stop. A run that waits for the lease sets the
+    /// marker, or an operator who frees the lease. The next run has another token, so the marker never stops the next
+    /// run.
     pub(crate) fn request_to_stop(&self, token: FencingToken) -> Self {
         self.mark(self.mutex(), format!("cancel {token}"))
     }
 
-    /// Returns the name of the mutex: that of the lease, and of the claims and markers under it.
+    /// Returns the name of the mutex. A lease shares its mutex with the claims, permits and markers under it.
     pub fn mutex(&self) -> &str {
         &self.0.mutex
     }
@@ -255,14 +259,14 @@ impl fmt::Debug for MutexName {
     }
 }
 
-/// Escapes one part of a name's text, so that the separator can't appear in it.
+/// Escapes one part of a name, so that the part can't contain the separator `/`.
 fn part(text: &str) -> Cow<'_, str> {
     if text.contains(['%', '/']) { text.replace('%', "%25").replace('/', "%2F").into() } else { text.into() }
 }
 
-/// The reason why a text can't be a name: of a mutex, an event, a schedule or an instance.
+/// The error for a text that can't be the name of a mutex, an event, a schedule or an instance.
 ///
-/// `Display` says which name it is, why it is wrong, and what to write instead.
+/// `Display` says which name is wrong, and why, and how to correct it.
 ///
 /// ```
 /// use soloist::store::InvalidNameKind;
@@ -285,7 +289,7 @@ impl InvalidName {
         self.kind
     }
 
-    /// Returns the error with this subject instead of "the name".
+    /// Returns the error with `subject` instead of "the name" at the beginning of its message.
     pub(crate) fn of(self, subject: &'static str) -> Self {
         Self { subject, ..self }
     }
@@ -299,7 +303,7 @@ impl From<InvalidNameKind> for InvalidName {
 
 debug_as_display!(InvalidName);
 
-/// The kinds of an [`InvalidName`]. `Display` continues the name of the text, as in "the name is empty".
+/// The kinds of an [`InvalidName`]. `Display` writes the second part of the message, as in "is empty".
 ///
 /// ```
 /// use soloist::store::InvalidNameKind;
@@ -311,7 +315,7 @@ debug_as_display!(InvalidName);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidNameKind {
-    /// The text has no character.
+    /// The text is empty.
     #[error("is empty")]
     Empty,
     /// The text has too many characters.
@@ -320,17 +324,19 @@ pub enum InvalidNameKind {
     TooLong {
         /// The number of characters.
         chars: usize,
-        /// The most characters of a name: [`MutexName::MAX_CHARS`], or 100 for the name of a schedule and of an instance.
+        /// The largest number of characters: [`MutexName::MAX_CHARS`], or 100 for the name of a schedule or an
+        /// instance.
         limit: usize,
     },
-    /// The text is shown to people, and has a character that steers a terminal, breaks a line, or can't be seen.
+    /// The text has a character that steers a terminal, breaks a line, or is invisible. Names that people read must not
+    /// have such a character.
     #[error("has the control or invisible character `{}`: leave it out", char.escape_debug())]
     #[non_exhaustive]
     Unreadable {
         /// The first such character.
         char: char,
     },
-    /// The text is shown to people, who could not see the space at its beginning or end.
+    /// The text begins or ends with a space. In a name that people read, they could not see this space.
     #[error("begins or ends with a space: leave it out")]
     SpaceAround,
 }

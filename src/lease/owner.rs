@@ -12,7 +12,7 @@ use crate::base::process_id;
 
 /// The id of one acquisition. No other acquisition has this id, on any host, in any process, in any thread.
 ///
-/// Only the owner of a lease can release or extend it. The id does not depend on the name of the host.
+/// Only the owner of a lease can release or extend the lease. The id does not depend on the name of the host.
 ///
 /// ```
 /// use soloist::store::Owner;
@@ -29,9 +29,9 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// Returns a new owner: a random id of this process, its pid and a counter.
+    /// Makes a new owner. It consists of a random id of this process, the process id, and a counter.
     ///
-    /// A child process that `fork` makes has a random id of its own, because process ids repeat.
+    /// A child process made by `fork` gets another random id, because process ids are reused.
     pub fn unique() -> Self {
         static PROCESS: PerProcess<OnceLock<Uuid>> = PerProcess::new();
         static SERIAL: AtomicU64 = AtomicU64::new(1);
@@ -60,7 +60,7 @@ impl fmt::Debug for Owner {
 impl FromStr for Owner {
     type Err = InvalidOwner;
 
-    /// Parses the text of `Display`, for stores that keep an owner as text.
+    /// Parses the text of `Display`, so that a store can keep an owner as text.
     fn from_str(text: &str) -> Result<Self, InvalidOwner> {
         let parse = || {
             let mut parts = text.split('-');
@@ -75,7 +75,7 @@ impl FromStr for Owner {
     }
 }
 
-/// The error for a text that is not an owner.
+/// The error for a text that is not the id of an owner.
 ///
 /// ```
 /// assert_eq!("nobody".parse::<soloist::store::Owner>().unwrap_err().to_string(), "not the id of an owner");

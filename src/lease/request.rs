@@ -35,15 +35,15 @@ pub struct LeaseRequest {
     owner: Owner,
     asked_at: Moment,
     occurrence: Option<DateTime<Utc>>,
-    /// Behind a pointer: most requests have no words for people, and the requests of a schedule share them.
+    /// Behind a pointer, because most requests have no label, and the requests of a schedule share one label.
     label: Option<Arc<Label>>,
 }
 
 impl LeaseRequest {
     /// Makes a request for `name` and `term`, with a new owner.
     ///
-    /// Make the request right before you send it, because the lease's deadline counts from this call. Send it once: after an error the
-    /// store may release the name at any later time, so a retry needs a new request.
+    /// Make the request right before you send it, because the deadline of the lease counts from this call. Send each
+    /// request only once. After an error, the store may release the granted name later, so a retry needs a new request.
     ///
     /// ```
     /// use soloist::store::LeaseRequest;
@@ -61,18 +61,19 @@ impl LeaseRequest {
         Self::asked_at(name, term, clock.moment())
     }
 
-    /// Makes a request at a time that was just read from the clock.
+    /// Makes a request with a new owner. `now` is the moment that the caller has just read from the clock.
     #[inline]
     pub(crate) fn asked_at(name: MutexName, term: Term, now: Moment) -> Self {
         Self::by(Owner::unique(), name, term, now)
     }
 
-    /// Makes a request by a known owner.
+    /// Makes a request for an existing owner.
     pub(super) fn by(owner: Owner, name: MutexName, term: Term, asked_at: Moment) -> Self {
         Self { name, term, owner, asked_at, occurrence: None, label: None }
     }
 
-    /// Returns a second request by this owner, for another name and term: the claim that goes with a lease.
+    /// Returns a second request by this owner, for another name and term: the request for the claim that goes with a
+    /// lease.
     ///
     /// ```
     /// use soloist::store::LeaseRequest;
@@ -93,8 +94,8 @@ impl LeaseRequest {
         Self { name, term, owner, asked_at, occurrence, label: self.label.clone() }
     }
 
-    /// Returns this request with a reason, which people read with the [holder](crate::store::Holder::reason) of the name. The stores
-    /// of this crate keep as much of the reason as they have room for. Other stores need not.
+    /// Returns this request with a reason, which the [holder](crate::store::Holder::reason) of the name shows. The
+    /// stores of this crate keep the reason, and cut it if it is too long. Other stores may drop it.
     ///
     /// ```
     /// use soloist::store::{LeaseRequest, Names};
@@ -116,14 +117,15 @@ impl LeaseRequest {
         Self { label: Some(Arc::new(label)), ..self }
     }
 
-    /// Returns this request with these words for people.
+    /// Returns this request with this label.
     #[inline]
     pub(crate) fn labelled(self, label: Option<&Arc<Label>>) -> Self {
         Self { label: label.cloned(), ..self }
     }
 
-    /// Returns this request with the occurrence of the run, which the [holder](crate::store::Holder::occurrence) then shows. A tick
-    /// requests the lease of each run and each place in a queue in this way: an earlier occurrence replaces no run of a later one.
+    /// Returns this request with the occurrence of the run, which the [holder](crate::store::Holder::occurrence) then
+    /// shows. A tick requests leases and places in a queue with their occurrence. Other ticks read that occurrence, so
+    /// that an earlier occurrence never replaces the run of a later occurrence.
     ///
     /// ```
     /// use chrono::DateTime;
@@ -145,20 +147,21 @@ impl LeaseRequest {
         Self { occurrence: Some(occurrence), ..self }
     }
 
-    /// Returns the occurrence of the run that makes the request; `None` without one.
+    /// Returns the occurrence of the run, or `None` if the request is not for an occurrence.
     pub fn occurrence(&self) -> Option<DateTime<Utc>> {
         self.occurrence
     }
 
-    /// Returns the [reason](Self::because), if the request has one.
+    /// Returns the [reason](Self::because), or `None` if the request has no reason.
     pub fn reason(&self) -> Option<&str> {
         self.label.as_ref()?.reason.as_deref()
     }
 
-    /// Returns the text that a store keeps with the owner, for people, as in `web-1 instance=blue app=shop (the table is migrated)`.
-    /// It has the host of this process and, as far as they are known, the [instance](crate::Schedule::with_instance), the
-    /// [application](crate::Schedule::named), the [timetable](crate::store::Holder::timetable) and the [reason](Self::because). A store that has no room for the text cuts its end off.
-    /// [`Holder::new`](crate::store::Holder::new) reads it.
+    /// Returns the text that a store keeps with the owner: `web-1 instance=blue app=shop (the table is migrated)`. The
+    /// text has the host of this process and, as far as they are known, the [instance](crate::Schedule::with_instance),
+    /// the [application](crate::Schedule::named), the [timetable](crate::store::Holder::timetable) and the
+    /// [reason](Self::because). A store without enough room cuts off the end of the text.
+    /// [`Holder::new`](crate::store::Holder::new) parses the text.
     ///
     /// ```
     /// use soloist::store::{Holder, LeaseRequest};
@@ -179,7 +182,6 @@ impl LeaseRequest {
         label::text_of_this_process(self.label.as_deref())
     }
 
-    /// Returns the words for people.
     pub(crate) fn label(&self) -> Option<&Arc<Label>> {
         self.label.as_ref()
     }
@@ -199,8 +201,8 @@ impl LeaseRequest {
         self.owner
     }
 
-    /// Returns the lease that a store grants for this request. The deadline counts from the time of the request, so that a slow
-    /// answer does not extend it.
+    /// Makes the lease that a store grants for this request. The deadline counts from the time of the request, so that
+    /// a slow answer does not move the deadline.
     ///
     /// ```
     /// # use soloist::store::LeaseRequest;
@@ -218,10 +220,11 @@ impl LeaseRequest {
     }
 }
 
-/// A name granted to one owner for a term.
+/// A name that a store has granted to one owner for a term.
 ///
-/// A lease is a description, not a guard: its drop releases nothing. [`EventMutex::forget`](crate::EventMutex::forget) releases the
-/// name, and a [`LeaseGuard`](crate::LeaseGuard) releases it when it is dropped.
+/// A lease is a description, not a guard: the drop of a lease does not release the name.
+/// [`EventMutex::forget`](crate::EventMutex::forget) releases the name, and so does the drop of a
+/// [`LeaseGuard`](crate::LeaseGuard).
 ///
 /// ```
 /// use soloist::store::LeaseRequest;
@@ -264,28 +267,27 @@ impl Lease {
         self.request.term
     }
 
-    /// Returns the deadline, until which the owner may rely on the grant: the time of the request, plus the term.
+    /// Returns the deadline: the time of the request plus the term. The owner can rely on the grant until then.
     pub fn deadline(&self) -> Moment {
         self.deadline
     }
 
-    /// Returns the occurrence of the run that has the lease; `None` without one.
+    /// Returns the occurrence of the run, or `None` if the lease is not for an occurrence.
     pub fn occurrence(&self) -> Option<DateTime<Utc>> {
         self.request.occurrence
     }
 
-    /// Returns the words for people.
     pub(crate) fn label(&self) -> Option<&Label> {
         self.request.label.as_deref()
     }
 
-    /// Returns the text about this process that a store keeps with the owner, such as `web-1 instance=blue app=shop`.
+    /// Returns the text that a store keeps with the owner, as in `web-1 instance=blue app=shop`.
     #[cfg(feature = "sql")]
     pub(crate) fn holder_text(&self) -> String {
         self.request.holder_text()
     }
 
-    /// Returns this lease after it was extended.
+    /// Returns this lease with another deadline.
     pub(crate) fn held_until(&self, deadline: Moment) -> Self {
         Self { deadline, ..self.clone() }
     }

@@ -1,9 +1,10 @@
-//! The identity of the store of a handle.
+//! The identity of a store.
 
 use std::any::type_name;
 use std::ptr;
 
-/// The identity of the store of a handle, for the life of the store; see [`Description::identity`](crate::store::Description::identity).
+/// The identity of a store in this process. All handles of a store have one identity; see
+/// [`Description::identity`](crate::store::Description::identity).
 ///
 /// ```
 /// use std::sync::Arc;
@@ -15,12 +16,12 @@ use std::ptr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StoreId {
     address: usize,
-    /// Needed, because a store and its first field have one address.
+    /// The type of the value. It is needed because a value and its first field have one address.
     kind: &'static str,
 }
 
 impl StoreId {
-    /// Returns the identity of the store whose handles share this value, by the value's place in memory.
+    /// Makes the identity of a store whose handles all share the value `shared`, from the address of that value.
     ///
     /// ```
     /// use std::sync::Arc;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::base::error::debug_as_display;
 use crate::time::clock::shown::ExactDuration;
 
-/// The length of a grant without renewal, from 1 millisecond to 10 years.
+/// The time for which a lease lasts without renewal: from 1 millisecond to 10 years.
 ///
 /// ```
 /// use std::time::Duration;
@@ -21,14 +21,14 @@ use crate::time::clock::shown::ExactDuration;
 pub struct Term(Duration);
 
 impl Term {
-    /// The shortest term: the finest grain that every store keeps.
+    /// The shortest term: 1 millisecond, because some stores count no smaller unit.
     pub const MIN: Self = Self(Duration::from_millis(1));
 
-    /// The longest term: ten years, so that no sum with a clock can overflow.
+    /// The longest term: ten years, so that no sum of a time and a term can overflow.
     pub const MAX: Self = Self(Duration::from_secs(3650 * 24 * 60 * 60));
 
-    /// The default term of a lease that is renewed: 60 seconds. After a crash of its process an event is blocked for its term at
-    /// most.
+    /// The default term of a lease that is renewed: 60 seconds. If a process crashes, its events are blocked for at
+    /// most one term.
     pub const DEFAULT: Self = Self(Duration::from_secs(60));
 
     /// Makes the term of this length.
@@ -58,7 +58,7 @@ impl Term {
     }
 }
 
-/// The error for a length that is outside of the limits of a [`Term`].
+/// The error for a length that is shorter than [`Term::MIN`] or longer than [`Term::MAX`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -74,7 +74,8 @@ pub struct InvalidTerm {
 
 debug_as_display!(InvalidTerm);
 
-/// The shortest term of a renewed lease. A shorter one would keep its store busy, and any delay would lose the lease.
+/// The shortest term of a renewed lease. With a shorter term, the renewals would keep the store busy, and any delay
+/// could lose the lease.
 pub(crate) const SHORTEST_RENEWED: Duration = Duration::from_millis(100);
 
 /// The rule for the renewal of a lease.

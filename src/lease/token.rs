@@ -1,4 +1,4 @@
-//! Fencing tokens, which rise with each grant, so that a late holder differs from the present holder.
+//! Fencing tokens. They rise with each grant, so that a late holder has a lower token than the present holder.
 
 use std::fmt;
 
@@ -6,11 +6,13 @@ use chrono::{DateTime, Utc};
 
 /// A number that rises with every grant of a name.
 ///
-/// Pass the token to the resource that the task writes to. The resource remembers the highest token, and refuses a lower one. Then it
-/// is safe from a task that was suspended past its lease and has not noticed it yet.
+/// Pass the token to the resource that the task writes to. The resource records the highest token, and refuses writes
+/// with a lower token. So a task that was suspended until its lease ended can't write any more, even if the task has
+/// not yet noticed the end of its lease.
 ///
-/// The lease of an event is one name. With [`on_one_server`](crate::Event::on_one_server) alone each occurrence is a separate name, and
-/// two grants of one moment may have equal tokens.
+/// The lease of an event is one name, so the tokens of its runs rise. An event that has only
+/// [`on_one_server`](crate::Event::on_one_server) has a separate name for each occurrence. Two such names that are
+/// granted at one moment may have equal tokens.
 ///
 /// ```
 /// use soloist::{Event, Schedule};
@@ -34,13 +36,13 @@ use chrono::{DateTime, Utc};
 pub struct FencingToken(u64);
 
 impl FencingToken {
-    /// Makes the token of this number, as a store counts.
+    /// Makes the token with this number.
     pub const fn new(number: u64) -> Self {
         Self(number)
     }
 
-    /// Returns the next token of a name: one more than `last`, and at least the microseconds of `now`. So tokens rise also in a store
-    /// that has lost its data.
+    /// Returns the next token after `last`: one more than `last`, or the Unix time of `now` in microseconds if that is
+    /// higher. So tokens also rise in a store that has lost its data.
     ///
     /// ```
     /// use chrono::DateTime;

@@ -1,7 +1,7 @@
-//! Asks a store, and ensures that every slot has an answer.
+//! Sends a batch to a store, and fills the slots that the store leaves empty.
 //!
-//! A store may panic, or leave slots empty. The leases and claims that it may then hold for this process are released: no run has
-//! them.
+//! If a store panics or leaves a slot empty, it may have granted the lease and the claim nevertheless. No run uses
+//! them, so they are released.
 
 use std::sync::Arc;
 
@@ -13,11 +13,12 @@ use crate::store::event_mutex::batch::{Batch, LeaseRelease, no_answer};
 use crate::store::event_mutex::slot::answer_each;
 
 impl Admission {
-    /// Asks a store for this admission alone.
+    /// Asks `mutex` for this admission, without other requests.
     ///
     /// # Errors
     ///
-    /// Whether the admission was granted is not known. Its lease and its claim are released.
+    /// It is not known whether the store granted the admission. Start no run: the lease and the claim are released, or
+    /// they expire.
     pub fn ask<M: EventMutex + ?Sized>(&self, mutex: &M) -> Result<Admitted, MutexError> {
         let mut batch = Batch::new();
         batch.admit(self.clone());
@@ -27,7 +28,7 @@ impl Admission {
 }
 
 impl Batch {
-    /// Asks a store to carry out the batch, and ensures that each slot has an answer.
+    /// Asks `mutex` to carry out the batch. Fills the slots that the store leaves empty.
     #[inline]
     pub(crate) fn ask<M: EventMutex + ?Sized>(&mut self, mutex: &M) {
         let panic = contain(|| mutex.carry_out(self)).err();
@@ -46,8 +47,8 @@ impl Batch {
     fn settle_unanswered<M: EventMutex + ?Sized>(&mut self, mutex: &M, panic: Option<&Arc<str>>) {
         let mut outage = self.outage().cloned();
         let (releases, admissions) = self.slots_mut();
-        // Each release without a minimum hold is tried again alone. If this owner does not hold the lease, the first
-        // call may have released it: the answer stays unknown.
+        // A release without a minimum hold is tried once more, alone. If this owner does not hold the lease now, the
+        // first call may have released it. So the answer is an error, and not `Ok(false)`.
         answer_each(releases, &mut outage, LeaseRelease::attempted, |asked| match asked.minimum_hold() {
             None if mutex.forget(asked.lease())? => Ok(true),
             _ => Err(no_answer(asked.attempted(), panic)),

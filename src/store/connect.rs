@@ -31,27 +31,29 @@ use crate::base::escape::percent_decoded;
 /// `connect` does not contact a server: if the server is down, the first call fails. A database needs a table, which
 /// `MysqlMutex::create_table` and `PostgresMutex::create_table` make.
 ///
-/// The URL of a server takes the options of the store's builder behind a `?`, with an `&` between them. Each
-/// application that shares a server with others needs a namespace of its own: a prefix, or a table. On files, it needs
-/// a folder of its own.
+/// The URL of a server can end with a `?` and options of the store's builder, with an `&` between two options. If
+/// several applications share a server, give each application its own prefix or table. If they share a file system,
+/// give each application its own folder.
 ///
 /// | option | of | sets |
 /// | --- | --- | --- |
 /// | `prefix=billing` | Redis | the prefix of all keys; `soloist` unless it is set |
 /// | `table=billing_mutexes` | MySQL, PostgreSQL | the table; `soloist_mutexes` unless it is set |
-/// | `timeout=500ms`, `2s`, `1m` | all servers | the longest time of a call |
-/// | `wait=1` | Redis | the number of replicas that must have a change before it counts |
+/// | `timeout=500ms`, `2s`, `1m` | all servers | the time limit of a call |
+/// | `wait=1` | Redis | the number of replicas that must confirm each change |
 ///
-/// In a value, `%XX` is the byte `XX`.
+/// In a value, `%XX` stands for the byte `XX`.
 ///
-/// The path of a file store is absolute, so that two programs with equal URLs share a store, wherever they were
-/// started. `%XX` in the path is the byte `XX`; `%`, `?` and `#` themselves are written as `%25`, `%3F` and `%23`.
+/// The path of a file store must be absolute. So two programs with equal URLs share a store, even if their working
+/// directories differ. In the path, `%XX` stands for the byte `XX`. Write `%` as `%25`, `?` as `%3F`, and `#` as `%23`.
 ///
 /// # Errors
 ///
-/// The URL has no scheme, or no store in this build has that scheme; the path or an option is not well-formed; an
-/// option stands in the URL twice; or the store can't be opened. No error shows a user name, a password or the value of
-/// an option.
+/// - The URL has no scheme, or this build has no store with this scheme.
+/// - The path or an option is not well-formed, or an option occurs twice in the URL.
+/// - The store can't be opened.
+///
+/// No error shows a user name, a password or the value of an option.
 ///
 /// ```
 /// use soloist::MutexName;
@@ -102,7 +104,7 @@ impl Database {
             #[cfg(feature = "postgres")]
             "postgres" => Ok(Self::Postgres(PostgresMutex::new(url).map_err(refused)?)),
             "memory" | "file" | "redis" | "redis-tls" => {
-                Err(refused(format!("a store at {scheme}: has no table, and needs none")))
+                Err(refused(format!("a store with the scheme {scheme} has no table, and needs none")))
             }
             feature => Err(not_built_in(&scheme, feature)),
         }
@@ -118,7 +120,7 @@ impl Database {
         }
     }
 
-    /// Returns the statements that make the table.
+    /// Returns the SQL statements that make the table.
     pub(crate) fn schema(&self) -> &str {
         match *self {
             #[cfg(feature = "mysql")]
@@ -153,7 +155,8 @@ fn refused(why: impl Into<BoxError>) -> ConnectError {
     ConnectError(why.into().into())
 }
 
-/// The kinds of stores, in this build or not, with their schemes. Those on servers are called as their features.
+/// All kinds of stores, with the schemes of their URLs. A kind that needs a Cargo feature has the name of the feature;
+/// this build may lack that feature.
 const KINDS: [(&str, &[&str]); 6] = [
     ("memory", &["memory"]),
     ("file", &["file"]),
@@ -163,7 +166,7 @@ const KINDS: [(&str, &[&str]); 6] = [
     ("postgres", &["postgres", "postgresql"]),
 ];
 
-/// Returns the schemes of all stores, for people.
+/// Returns the schemes of all stores as the text of a message.
 fn all_schemes() -> String {
     KINDS.map(|(_, schemes)| schemes).concat().join(", ")
 }
@@ -180,12 +183,12 @@ fn kind_of(scheme: &str) -> Result<&'static str, ConnectError> {
 
 fn not_built_in(scheme: &str, feature: &str) -> ConnectError {
     refused(format!(
-        "a store at {scheme}: needs a soloist with the feature `{feature}`, which this build does not have"
+        "a store with the scheme {scheme} needs the feature `{feature}`, and this build of soloist does not have it"
     ))
 }
 
-/// Returns the URL that the user may have meant. The text can be a kind of store, a host with the usual port of a
-/// server, or a path. No other text is repeated, because it may contain a password.
+/// Returns the URL that the user may have meant by `text`: the name of a store, an absolute path, or a host with the
+/// default port of a server. Returns `None` for other texts. They may contain a password, so no message repeats them.
 fn meant(text: &str) -> Option<String> {
     let example = match text {
         "memory" => "memory:",
@@ -210,7 +213,7 @@ fn meant(text: &str) -> Option<String> {
     }
 }
 
-/// Returns the scheme in lower case, and the text behind its colon.
+/// Returns the scheme in lower case, and the text after the colon.
 fn split_scheme(url: &str) -> Result<(String, &str), ConnectError> {
     let well_formed = |scheme: &str| {
         scheme.starts_with(|first: char| first.is_ascii_alphabetic())
@@ -232,7 +235,7 @@ fn split_scheme(url: &str) -> Result<(String, &str), ConnectError> {
 fn memory(rest: &str) -> Result<Arc<dyn EventMutex>, ConnectError> {
     match rest {
         "" | "//" => Ok(Arc::new(MemoryMutex::new())),
-        _ => Err(refused("the url of a store in memory is memory: and nothing else")),
+        _ => Err(refused("the url of a store in memory is memory: with nothing after the colon")),
     }
 }
 
@@ -240,7 +243,7 @@ fn file(rest: &str) -> Result<Arc<dyn EventMutex>, ConnectError> {
     Ok(Arc::new(FileMutex::in_dir(directory(rest)?).map_err(refused)?))
 }
 
-/// Returns the directory of the file store that `url` names, if it does not exist yet.
+/// Returns the directory of the file store that `url` names, or `None` if the directory exists already.
 #[cfg(feature = "cli")]
 pub(crate) fn missing_directory(url: &str) -> Option<PathBuf> {
     let (scheme, rest) = split_scheme(url).ok()?;
@@ -250,8 +253,8 @@ pub(crate) fn missing_directory(url: &str) -> Option<PathBuf> {
 
 fn directory(rest: &str) -> Result<PathBuf, ConnectError> {
     if rest.contains(['?', '#']) {
-        let why = "the url of a store on file has no options: a folder of its own keeps an application apart; in a path, ? is \
-                   written as %3F and # as %23";
+        let why = "the url of a store on file has no options: give each application its own folder; in a path, write ? as %3F \
+                   and # as %23";
         return Err(refused(why));
     }
     let path = match rest.strip_prefix("//").map(|rest| rest.split_at(rest.find('/').unwrap_or(rest.len()))) {
@@ -266,7 +269,7 @@ fn directory(rest: &str) -> Result<PathBuf, ConnectError> {
     };
     if path.trim_start_matches('/').is_empty() || !path.starts_with('/') {
         return Err(refused(
-            "the url of a store on file needs an absolute path to a folder of its own, as in file:/var/lib/myapp/locks",
+            "the url of a store on file needs an absolute path to a folder of its own: write file:/var/lib/myapp/locks",
         ));
     }
     let why = "the path in the url of a store has a % that is not followed by two hexadecimal digits";
@@ -274,13 +277,13 @@ fn directory(rest: &str) -> Result<PathBuf, ConnectError> {
 }
 
 #[cfg(unix)]
-#[allow(clippy::unnecessary_wraps)] // Where paths are not bytes, not all bytes are a path.
+#[allow(clippy::unnecessary_wraps)] // The version for other systems can fail.
 fn path_of(bytes: Vec<u8>) -> Result<PathBuf, ConnectError> {
     Ok(<std::ffi::OsString as std::os::unix::ffi::OsStringExt>::from_vec(bytes).into())
 }
 
 #[cfg(not(unix))]
 fn path_of(bytes: Vec<u8>) -> Result<PathBuf, ConnectError> {
-    let why = "the path in the url of a store is not text, and on this system paths are";
+    let why = "the path in the url of a store is not valid utf-8, and this system needs paths in utf-8";
     String::from_utf8(bytes).map(PathBuf::from).map_err(|_| refused(why))
 }

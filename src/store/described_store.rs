@@ -1,4 +1,4 @@
-//! A store, and its description, which is read once.
+//! A store with its description. The description is read only once.
 
 use std::sync::Arc;
 
@@ -6,7 +6,6 @@ use super::event_mutex::EventMutex;
 use super::event_mutex::description::Scope;
 use crate::lease::store_id::StoreId;
 
-/// A store and its description.
 #[derive(Clone, Debug)]
 pub(crate) struct Store {
     pub(crate) mutex: Arc<dyn EventMutex>,
@@ -23,7 +22,8 @@ impl PartialEq for Store {
 
 impl Store {
     pub(crate) fn new(mutex: impl EventMutex + 'static) -> Self {
-        // The store is described only after it was moved into the `Arc`: its default identity is its address in memory.
+        // The store is described only after it was moved into the `Arc`, because the default identity of a store is its
+        // address in memory.
         let mutex: Arc<dyn EventMutex> = Arc::new(mutex);
         let description = mutex.describe();
         let (id, scope, can_extend) = (description.identity(), description.scope(), description.can_extend());

@@ -1,4 +1,4 @@
-//! The trait `EventMutex`: what a store must do, in words and as methods.
+//! The trait `EventMutex`: the contract of a store, in words and as methods.
 
 use std::fmt;
 use std::slice;
@@ -31,40 +31,42 @@ use run_log::RunLog;
 use slot::{Slot, answer_each};
 use warning::StoreWarning;
 
-/// A store of mutexes: its atomic create, exists and forget decide which runs start.
+/// A store of mutexes. Its methods `create`, `exists` and `forget` are atomic, and decide which runs start.
 ///
 /// Built in are [`MemoryMutex`](crate::MemoryMutex) and [`FileMutex`](crate::FileMutex) and, with the features `redis`,
 /// `mysql` and `postgres`, `RedisMutex`, `MysqlMutex` and `PostgresMutex`. A store of your own needs three methods. The
-/// other methods have defaults, which work step by step with these three, or answer that the store can't do this. A
-/// decorator, which counts or logs the calls of another store, returns that store as its [`inner`](Self::inner).
-/// Threads share handles: `&M`, `Box<M>` and `Arc<M>` are stores if `M` is one.
+/// other methods have defaults: a default calls the three methods, or answers that the store can't do this. A decorator
+/// wraps another store, for example to count the calls, and returns the wrapped store as its [`inner`](Self::inner).
+/// `&M`, `Box<M>` and `Arc<M>` are stores if `M` is a store.
 ///
 /// # Contract
 ///
-/// 1. **One wins.** Of all concurrent [`create`](Self::create)s of a free name, exactly one is granted. No other is
-///    granted until that grant is forgotten, broken or has expired. This holds for all threads, processes and hosts
-///    within the store's [scope](Description::scope).
-/// 2. **Names are bytes.** Names are compared byte by byte, without trimming, padding, folding or truncating. A lease, a claim, a
-///    permit and a marker never have equal names.
+/// 1. **One wins.** If several calls of [`create`](Self::create) ask for a free name at the same time, exactly one of
+///    them is granted. The name is granted again only after that lease was forgotten or broken, or has expired. This
+///    holds for all threads, processes and hosts within the store's [scope](Description::scope).
+/// 2. **Names are bytes.** Names are compared byte by byte, without trimming, padding, folding or truncating. A lease,
+///    a claim, a permit and a marker never have equal names.
 /// 3. **Reading changes nothing.** [`exists`](Self::exists) and [`held`](Self::held) never make a concurrent
 ///    `create` fail, and never prolong or end a lease.
-/// 4. **Only the owner** releases and extends: [`forget`](Self::forget) and [`extend`](Self::extend) with a lease whose
-///    owner is not the holder answer `Ok(false)` and change nothing for the holder. With such a lease,
-///    [`lifeline`](Self::lifeline) changes nothing, either, and never answers `Ok(Some(_))`.
+/// 4. **Only the owner** releases and extends. If the owner of a lease does not hold the name any more,
+///    [`forget`](Self::forget) and [`extend`](Self::extend) return `Ok(false)`, and change nothing for the new holder.
+///    For such a lease, [`lifeline`](Self::lifeline) changes nothing, either, and never returns `Ok(Some(_))`.
 /// 5. **Everything expires**, on the store's own clock, when its term is over. Only a lease with a
-///    [`lifeline`](Self::lifeline) outlasts its term, and ends with the processes that have the lifeline open. A
-///    released name is free at once, and stays free if the store's clock is set back: store the release itself, not
-///    only a date. A store whose clock can be set back calls [`Holder::seen_at`](crate::store::Holder::seen_at) on
-///    every holder that it returns.
+///    [`lifeline`](Self::lifeline) outlasts its term: it ends with the last process that has the lifeline open. A
+///    released name is free at once, and stays free if the store's clock is set back. So the store must record the
+///    release itself, and not only a date. If the clock of a store can be set back, the store calls
+///    [`Holder::seen_at`](crate::store::Holder::seen_at) on every holder that it returns.
 /// 6. **Tokens rise** strictly with every grant of a name, also after an earlier grant expired, was forgotten or
-///    broken. They rise over all leases and claims of one [`MutexName::mutex`].
-/// 7. **`Err` means "not known".** A name held by another owner is `Ok(None)`, `Ok(true)` or `Ok(false)`, never `Err`, except for
-///    [`lifeline`](Self::lifeline). A store that did not answer is `Err`, never `Ok`. No call blocks for longer than its time limit, a few seconds unless the user sets another.
-///    If the store as a whole gave no answer, the error is [`MutexError::unavailable`]; if it refused, [`MutexError::refused`]. The
-///    other events of a tick are then skipped without a request. If only one name can't be used, the error is
-///    [`MutexError::unusable`], and the other events are asked for.
-/// 8. **An admission is all or nothing**: if a lease and a claim are asked for together, both are granted or neither
-///    is. A refusal consumes no occurrence.
+///    broken. Tokens also rise over all leases and claims of one [`MutexName::mutex`].
+/// 7. **`Err` means "not known".** If another owner holds the name, a method returns `Ok(None)`, `Ok(true)` or
+///    `Ok(false)`, never `Err`; only [`lifeline`](Self::lifeline) returns `Err` then. If the store did not answer, a
+///    method returns `Err`, never `Ok`. No call blocks for longer than its time limit: a few seconds, unless the user
+///    sets another limit. The kind of the error decides about the other events of a tick:
+///    - The store did not answer ([`MutexError::unavailable`]) or refused ([`MutexError::refused`]): the other events
+///      are skipped without a request.
+///    - Only one name can't be used ([`MutexError::unusable`]): the other events are requested.
+/// 8. **An admission is all or nothing.** If a lease and a claim are requested together, both are granted, or neither
+///    of them is. A refused admission does not claim its occurrence.
 ///
 /// The feature `contract-tests` has this contract as a test suite, for a store of your own.
 ///
@@ -121,15 +123,16 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// Whether the name was acquired is not known. The store may have granted the name, and may release this grant at
-    /// any later time. So a caller that tries again makes a new request, and never sends one request twice.
+    /// It is not known whether the name was acquired. The store may have granted the name, and may release that grant
+    /// later. So to try again, make a new request: never send one request twice.
     fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError>;
 
-    /// Returns whether the name is held. The answer is advisory: this call changes nothing, and never admits a run.
+    /// Returns whether the name is held. The call changes nothing. The answer never admits a run, because another owner
+    /// may acquire the name at once.
     ///
     /// # Errors
     ///
-    /// Whether the name is held is not known.
+    /// It is not known whether the name is held.
     fn exists(&self, name: &MutexName) -> Result<bool, MutexError>;
 
     /// Releases the name. `Ok(false)` means that this owner does not hold the name any more, and that nothing has
@@ -137,15 +140,15 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// Whether the name was released is not known. If it was not released, the name expires with its term.
+    /// It is not known whether the name was released. A name that was not released expires with its term.
     fn forget(&self, lease: &Lease) -> Result<bool, MutexError>;
 
-    /// Returns the store that a decorator wraps. Methods that you do not override are forwarded to that store, also
-    /// methods that later versions add.
+    /// Returns the store that a decorator wraps. Methods that you do not override are forwarded to the wrapped store.
+    /// Methods that later versions of this trait add are forwarded, too.
     ///
-    /// A tick and a [`LeaseGuard`](crate::LeaseGuard) acquire and release through [`carry_out`](Self::carry_out): override that
-    /// method to see them. A schedule takes the decorator and the wrapped store for one store, unless the decorator
-    /// [describes](Self::describe) itself.
+    /// A tick and a [`LeaseGuard`](crate::LeaseGuard) acquire and release leases by [`carry_out`](Self::carry_out). So
+    /// override `carry_out` to see these requests. A schedule treats the decorator and the wrapped store as one store,
+    /// unless the decorator overrides [`describe`](Self::describe).
     ///
     /// The default is `None`.
     ///
@@ -192,40 +195,43 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Describes the store: its identity, which processes share it, and whether it can [`extend`](Self::extend). A
-    /// schedule calls this when it is given the store.
+    /// Describes the store: its identity, which processes share the store, and whether it can [`extend`](Self::extend)
+    /// leases. A schedule calls this method once, when it gets the store.
     ///
-    /// The default is [`Description::of`] this value: the clones of an `Arc` are one store, other clones are different stores, and
-    /// leases are not extended. If the clones of your store share their state, describe that with `Description::of(&*state)`.
+    /// The default is [`Description::of`] this value: the clones of an `Arc` are one store, other clones are different
+    /// stores, and leases can't be extended. If the clones of your store share their state, return
+    /// `Description::of(&*state)`.
     fn describe(&self) -> Description {
         self.inner().map_or_else(|| Description::of(self), EventMutex::describe)
     }
 
-    /// Returns the clock that measures the terms. A [`LeaseGuard`](crate::LeaseGuard) uses this clock, and so does a
-    /// [`Schedule`](crate::Schedule) that is given no other. The default is the machine's clock; a test can give a
-    /// store a clock that it moves.
+    /// Returns the clock that measures the terms. A [`LeaseGuard`](crate::LeaseGuard) uses this clock. A
+    /// [`Schedule`](crate::Schedule) uses it, too, unless the schedule gets another clock. The default is the machine's
+    /// clock. A test can give a store a clock that the test moves.
     fn clock(&self) -> Clock {
         self.inner().map_or_else(Clock::system, EventMutex::clock)
     }
 
     /// Releases leases, then decides on admissions, and fills the slot of each. A tick asks for up to a hundred
-    /// releases and a hundred admissions at once. They are independent of one another, but those of one mutex are
-    /// carried out in their order.
+    /// releases and a hundred admissions at once. Requests for different mutexes are independent of one another.
+    /// Requests for one mutex are carried out in their order.
     ///
-    /// An admission is all or nothing. The store refuses it if a name that [excludes](crate::store::Admission::unless)
-    /// it is held, else if its claim is taken, else if its lease is held. A release with a [minimum
-    /// hold](crate::store::LeaseRelease::minimum_hold) leaves the name held for that time, whether or not this process
-    /// lives. The answer `Ok(false)` to a release means that the owner does not hold the lease any more, and that
-    /// nothing has changed.
+    /// An admission is all or nothing. The store checks three reasons for a refusal, in this order: a name that
+    /// [excludes](crate::store::Admission::unless) the admission is held; the claim is taken; the lease is held.
     ///
-    /// All slots come empty. A slot that stays empty means "not known": the caller releases the lease and the claim.
+    /// After a release with a [minimum hold](crate::store::LeaseRelease::minimum_hold), the name stays held for that
+    /// time, even if this process ends. The answer `Ok(false)` to a release means that the owner does not hold the
+    /// lease any more, and that nothing has changed.
+    ///
+    /// All slots are empty at first. If a slot stays empty, the result is not known: the caller releases the lease and
+    /// the claim.
     ///
     /// The default works step by step, with `forget`, `exists` and `create`. It reads the excluding names and the
     /// claim, then acquires the lease, and then the claim. If the claim was taken, it releases the lease. No race
     /// consumes an occurrence, and a late server does not disturb the run of another server. A process that is killed
-    /// between two steps blocks the event for one term at most. A minimum hold is done by [`extend`](Self::extend).
-    /// After an [outage](MutexError::is_outage) the store is asked nothing more. Override this method if the store can
-    /// do it in one step.
+    /// between two steps blocks the event for one term at most. For a minimum hold, it calls [`extend`](Self::extend).
+    /// After an [outage](MutexError::is_outage), the other slots get an error without a request. Override this method
+    /// if the store can carry out a batch, or at least each admission, in one step.
     fn carry_out(&self, batch: &mut Batch) {
         match self.inner() {
             Some(inner) => inner.carry_out(batch),
@@ -233,10 +239,10 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
         }
     }
 
-    /// Moves the deadline of each lease to one `term` from now, later or earlier than it was. `Ok(false)` means that
-    /// the owner does not hold the lease any more, and that nothing has changed. The renewal thread renews all leases
-    /// of one term with one call. A process that exits shortens its leases. A store that overrides this method
-    /// [describes](Self::describe) itself [with extension](Description::with_extension).
+    /// Moves the deadline of each lease to one `term` from now. The new deadline can be later or earlier than the old
+    /// deadline. `Ok(false)` means that the owner does not hold the lease any more, and that nothing has changed. The
+    /// renewal thread renews all leases of one term with one call. A process that exits shortens its leases. If you
+    /// override this method, [`describe`](Self::describe) the store [with extension](Description::with_extension).
     ///
     /// The default is [`MutexError::unsupported`].
     fn extend(&self, leases: &mut [Slot<Lease, bool>], term: Term) {
@@ -246,21 +252,21 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
         }
     }
 
-    /// Returns a lifeline, which a command inherits: the lease then lasts as long as the command, also if this process
-    /// is killed and nothing renews the lease. A scheduler asks for the lifeline after the grant, before it starts the
+    /// Returns a lifeline, which a command inherits: the lease then lasts as long as the command, even if this process
+    /// is killed and nothing renews the lease. A scheduler calls this method after the grant, and before it starts the
     /// command.
     ///
-    /// `Ok(Some(_))`: from now on the term does not count. The lease lasts as long as this process holds it. If this
-    /// process ends without a release, the lease lasts as long as a process has the lifeline open.
+    /// `Ok(Some(_))`: from now on, the lease does not end with its term. It lasts until this process releases it. If
+    /// this process ends without a release, the lease lasts as long as a process has the lifeline open.
     /// [`forget`](Self::forget), [`carry_out`](Self::carry_out) and [`break_lease`](Self::break_lease) still end the
-    /// lease, and [`extend`](Self::extend) answers `Ok(true)`.
+    /// lease, and [`extend`](Self::extend) returns `Ok(true)`.
     ///
-    /// `Ok(None)`, the default: the store can't tell whether a process lives, and nothing about the lease has changed. The caller
-    /// then has to see to it that the command ends with this process.
+    /// `Ok(None)`, the default: the store can't see whether a process lives. The lease is unchanged, and the caller
+    /// must ensure that the command ends with this process.
     ///
     /// # Errors
     ///
-    /// This process does not hold the lease any more, or it is not known whether the lease will last as long as a
+    /// This process does not hold the lease any more, or it is not known whether the lease will last as long as the
     /// command. Start no command under this lease.
     ///
     /// ```
@@ -279,9 +285,9 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     /// let lease = mutex.create(&request)?.expect("it is free");
     /// let inherited: Option<Lifeline> = mutex.lifeline(&lease)?;
     /// clock.advance(Duration::from_secs(3600));
-    /// assert!(mutex.exists(lease.name())?, "its term of a minute does not count any more");
+    /// assert!(mutex.exists(lease.name())?, "the lease outlasts its term of a minute");
     /// assert!(mutex.forget(&lease)?);
-    /// assert!(mutex.lifeline(&lease).is_err(), "nothing may be started under it any more");
+    /// assert!(mutex.lifeline(&lease).is_err(), "no command may start under a released lease");
     /// # drop(inherited);
     /// # Ok(())
     /// # }
@@ -292,33 +298,35 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
         self.inner().map_or(Ok(None), |inner| inner.lifeline(lease))
     }
 
-    /// Reads which of these names are held, by whom, since when and until when. A lease may end while the answer is read.
+    /// Returns the names that are held, with their holders and times. A lease may have ended when the answer arrives.
     ///
-    /// The default reads [each](Names::Each) of several names by [`exists`](Self::exists), and does not know the
-    /// holders. Override this method if the store can read several names at once. A queue reads all its places with one
-    /// call, and a server that lost a claim reads the next claims with one. Make a holder by
-    /// [`Holder::new`](crate::store::Holder::new), with the text that
+    /// The default reads [each](Names::Each) name by [`exists`](Self::exists), and returns no holders. Override this
+    /// method if the store can read several names at once: one call reads all places of a queue, or the claims of
+    /// several occurrences. Make a holder by [`Holder::new`](crate::store::Holder::new), with the text that
     /// [`LeaseRequest::holder_text`](crate::store::LeaseRequest::holder_text) returned at the grant: this text has the
     /// host, the instance, the application and the reason.
     ///
     /// # Errors
     ///
-    /// Whether the names are held is not known. The default is [`MutexError::unsupported`] for a list of leases or markers.
+    /// It is not known which names are held. For a list of leases or markers, the default returns
+    /// [`MutexError::unsupported`].
     fn held(&self, names: Names<'_>) -> Result<Vec<Held>, MutexError> {
         match (self.inner(), names) {
             (Some(inner), _) => inner.held(names),
             (None, Names::Each(names)) => held_in_steps(self, names),
-            (None, _) => Err(MutexError::unsupported("list leases or marks")),
+            (None, _) => Err(MutexError::unsupported("list leases or markers")),
         }
     }
 
-    /// Frees the name of any owner: an operator's tool. Returns how the name was held; `None`: it was not. The old run
-    /// may still be running; it is cancelled at its next renewal. Other processes are admitted at once. If the process
-    /// of the old run is granted the name again, it learns from the grant that the old lease was lost. It then releases
-    /// the new grant, cancels the old run, and is admitted at the next attempt.
+    /// Frees a name that any owner holds: an operator's tool. Returns the old holder, or `None` if the name was not
+    /// held. Other processes can acquire the name at once. The old run may still be running: it is cancelled when its
+    /// next renewal finds that the lease is lost. If the process of the old run is granted the name again before that,
+    /// the process sees by the grant that the old lease was lost. It then releases the new grant, cancels the old run,
+    /// and is admitted at its next attempt.
     ///
-    /// If the process of the holder [has ended](Holder::has_ended), a command still runs under the lease, and nothing stops it: end
-    /// its [process group](Holder::process_group) now, or the next run overlaps with it.
+    /// If the process of the holder [has ended](Holder::has_ended), a command of that process still runs, and nothing
+    /// stops the command. End its [process group](Holder::process_group) now; otherwise the next run overlaps with the
+    /// command.
     ///
     /// ```
     /// use soloist::{EventMutex, MemoryMutex, MutexName};
@@ -342,9 +350,9 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
         }
     }
 
-    /// Checks the store for settings under which it promises less than its documentation says. Call this in a
-    /// deployment, or for a page about the service's health; no admission calls it. The check changes no lease, but may
-    /// write an entry of its own, to see whether the store takes writes. The default returns no warnings.
+    /// Checks the store, and warns of settings under which the store can't keep all its promises. Call this method in a
+    /// deployment, or for a page about the service's health; no admission calls it. The check changes no lease. It may
+    /// write a separate entry, to see whether the store takes writes. The default returns no warnings.
     ///
     /// # Errors
     ///
@@ -353,10 +361,10 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
         self.inner().map_or_else(|| Ok(Vec::new()), EventMutex::check)
     }
 
-    /// Returns the store's log of the last runs of each event, over the whole fleet; `None` if the store has no log. The log
-    /// decides no admission and delays none. The built-in stores have one.
+    /// Returns the store's log of the last runs of each event in the whole fleet, or `None` if the store has no log.
+    /// The log decides no admission and delays none. All built-in stores have a log.
     ///
-    /// The default is that of the [`inner`](Self::inner) store.
+    /// The default is the log of the [`inner`](Self::inner) store.
     ///
     /// ```
     /// use soloist::observe::RunRecord;
@@ -394,7 +402,6 @@ fn carry_out_in_steps<M: EventMutex + ?Sized>(mutex: &M, batch: &mut Batch) {
     answer_each(admissions, &mut outage, Admission::attempted, |admission| admit_in_steps(mutex, admission));
 }
 
-/// Extends one lease.
 pub(crate) fn extend_one<M: EventMutex + ?Sized>(mutex: &M, lease: &Lease, term: Term) -> Result<bool, MutexError> {
     let mut slot = Slot::new(lease.clone());
     mutex.extend(slice::from_mut(&mut slot), term);
@@ -402,7 +409,7 @@ pub(crate) fn extend_one<M: EventMutex + ?Sized>(mutex: &M, lease: &Lease, term:
 }
 
 /// Reads the excluding names and the claim, then acquires the lease, and then the claim. If the claim is not granted,
-/// the lease is released.
+/// this function releases the lease.
 pub(crate) fn admit_in_steps<M: EventMutex + ?Sized>(mutex: &M, admission: &Admission) -> Result<Admitted, MutexError> {
     for name in admission.excluded_by() {
         if mutex.exists(name)? {
@@ -434,7 +441,6 @@ pub(crate) fn admit_in_steps<M: EventMutex + ?Sized>(mutex: &M, admission: &Admi
     Ok(Admitted::Granted(grant))
 }
 
-/// Reads the names one by one.
 fn held_in_steps<M: EventMutex + ?Sized>(mutex: &M, names: &[MutexName]) -> Result<Vec<Held>, MutexError> {
     let mut held = Vec::new();
     for name in names {
@@ -445,13 +451,13 @@ fn held_in_steps<M: EventMutex + ?Sized>(mutex: &M, names: &[MutexName]) -> Resu
     Ok(held)
 }
 
-/// Returns the holder of a held name, for people, or `None` if the holder is not known.
+/// Returns the holder of a held name, or `None` if the holder is not known.
 fn holder<M: EventMutex + ?Sized>(mutex: &M, name: &MutexName) -> Option<Holder> {
     mutex.held(Names::of(name)).ok()?.pop()?.into_holder()
 }
 
-/// Acquires the name. After an error, the store may still have granted the name. No run starts under this grant, so it
-/// is released.
+/// Acquires the name. After an error, this function releases the name, because the store may have granted it and no run
+/// starts under that grant.
 fn create_or_release<M: EventMutex + ?Sized>(mutex: &M, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
     mutex.create(request).inspect_err(|_| {
         // The answer is ignored: a name that was not released expires by itself.
@@ -459,7 +465,7 @@ fn create_or_release<M: EventMutex + ?Sized>(mutex: &M, request: &LeaseRequest) 
     })
 }
 
-/// Releases a lease under which nothing has started, and reports a failure.
+/// Releases a lease under which no run has started. A failed release is reported.
 fn release_unused<M: EventMutex + ?Sized>(mutex: &M, lease: &Lease) {
     let answer = contain(|| mutex.forget(lease));
     let answer = answer.unwrap_or_else(|message| Err(MutexError::panicked(attempted_release(lease), &message)));

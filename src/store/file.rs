@@ -1,18 +1,18 @@
-//! Mutexes in the files of a directory.
+//! A store in the files of a directory, for the processes of one host.
 //!
-//! The scope is this host. The kernel's file locks show which holders live, and the wall clock shows when a term is
-//! over. A crash frees the leases at once; claims stay until they expire.
+//! The kernel's file locks show which holders live, and the wall clock shows when a term is over. A crash frees the
+//! leases at once; claims stay until they expire.
 //!
 //! Each mutex has three files:
 //!
-//! - `X.lock` is locked with `flock` during a decision, and is never replaced. A read takes the lock, too: so it waits
-//!   for a create, and never makes the create fail. A name that excludes an admission is locked shared. Several mutexes
-//!   are locked in the order of their names, so that two processes never wait for each other.
+//! - `X.lock` is locked with `flock` during a decision, and is never replaced. A read takes the lock, too. So a read
+//!   waits for a create, and never makes the create fail. If a name excludes an admission, its mutex gets a shared
+//!   lock. Several mutexes are locked in the order of their names, so that two processes never wait for each other.
 //! - `X.state` is text: the last token, and a line for the lease, each claim and each marker. A grant writes the whole
-//!   text. A text of up to 4 KiB is written in place with one write. A longer text is written to a new file, which then
-//!   replaces the old one by a rename. So a process that is killed has granted all of an admission or nothing. Later
-//!   changes overwrite the head of a line in place, which needs no room on the disk. A renewal writes the new deadline;
-//!   a release writes that the lease has ended.
+//!   text. A text of up to 4 KiB is written in place with one write. A longer text is written to a new file, and the
+//!   new file then replaces the old file by a rename. So even if the process is killed, all of an admission is granted,
+//!   or nothing. Later changes overwrite the head of a line in place, which needs no room on the disk. A renewal writes
+//!   the new deadline; a release writes that the lease has ended.
 //! - `X.life` is locked while the holder of the lease lives, and a release unlocks it. If a lease ends while its holder
 //!   still lives, the next holder locks `X.life-1`, and so on.
 //!
@@ -22,20 +22,20 @@
 //! - its life file is locked, and a command has inherited it;
 //! - a minimum hold is not over.
 //!
-//! A schedule that keeps a log of its runs has a file `X.runs` for each event, with a lock file of its own, so that no
+//! If a schedule keeps a log of its runs, each event has a file `X.runs`. The log has a separate lock file, so that no
 //! admission waits for the log.
 //!
-//! A command that runs under a lease inherits a duplicate of the life file's descriptor: its lifeline. All duplicates
+//! A command that runs under a lease inherits a duplicate of the life file's descriptor: the lifeline. All duplicates
 //! share one lock. The lock ends when the last duplicate is closed, or at once when the holder unlocks the file to
-//! release the lease. From the first lifeline on, the term does not count, because a killed holder renews nothing. If
-//! the life file was deleted, the term counts again.
+//! release the lease. After the first lifeline was made, the lease does not end with its term, because a killed holder
+//! can't renew it. If the life file was deleted, the lease ends with its term again.
 //!
-//! Nothing is synced to the disk. A power loss ends the holders, and may lose the claims of the last seconds. If it
-//! damages a state, or a line of a state, this counts as empty, unless a life file is locked.
+//! Nothing is synced to the disk. A power loss ends the holders, and may lose the claims of the last seconds. A state,
+//! or a line of a state, that a power loss has damaged counts as empty, unless a life file is locked.
 //!
-//! A process that can open a file can lock it, and a user who can write to the directory can plant files that root or
-//! another user opens. So all files are opened relative to one descriptor of the directory, never through a link;
-//! `directory/access.rs` says which users may own them.
+//! A process that can open a file can lock the file. A user who can write to the directory can plant files that root or
+//! another user opens. So all files are opened relative to one descriptor of the directory, and never through a link.
+//! `directory/access.rs` says which users may own the files.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -81,74 +81,76 @@ use opened_mutex::mutex_lock::{LockKind, MutexLock, lock_deadline};
 use opened_mutex::state::{Lasts, StateEntry};
 use paths::{LOCK, MutexPaths, STATE, files_of, state_in};
 
-/// A store in a directory, for the processes of one host. It can do all that an [`EventMutex`] can.
+/// A store in a directory, for the processes of one host. It supports all methods of [`EventMutex`].
 ///
-/// If a process is killed, its leases are free at once, before their terms are over. A lease may have a
-/// [`lifeline`](EventMutex::lifeline), which a command inherits. Such a lease is free when the command and all its
-/// processes with the lifeline have ended: no sooner and no later, regardless of the term.
+/// If a process is killed, its leases are free at once, before their terms are over. But a command can inherit the
+/// [`lifeline`](EventMutex::lifeline) of a lease. Such a lease is free only when all processes that have the lifeline
+/// have ended, even if the term is over before.
 ///
-/// [`held`](EventMutex::held) lists leases by prefix. It leaves out files that the store refuses (see below), and state
-/// files that were copied to another name.
+/// [`held`](EventMutex::held) lists leases by prefix. The list leaves out files that the store refuses (see below), and
+/// state files that were copied to another name.
 ///
-/// `cat DIR/*.state` shows who holds what, since when and until when: a line for each lease, claim and marker. The word
-/// behind the deadline says how long the name is held:
+/// `cat DIR/*.state` shows a line for each lease, claim and marker, with its holder, start and deadline. The word after
+/// the deadline says how long the name is held:
 ///
 /// | word | the name is held |
 /// | --- | --- |
-/// | `alive` | until then, while its process lives |
-/// | `bound` | as long as its command runs, whatever the deadline |
-/// | `fixed` | until then: a claim, a marker, or a lease under [`hold_at_least`](crate::Event::hold_at_least) |
+/// | `alive` | until the deadline, but only while its process lives |
+/// | `bound` | while its process or its command runs, also after the deadline |
+/// | `fixed` | until the deadline: a claim, a marker, or a lease under [`hold_at_least`](crate::Event::hold_at_least) |
 /// | `ended` | no more |
 ///
-/// The state of a process that was killed stays as it was: ignore a line with `alive` once its pid has gone. The number behind
-/// `group` is the process group of its command, and `fuser DIR/*.life` finds processes that left the group. The
-/// [holder](EventMutex::held) and the report say so as well, and so does the answer of [`break_lease`](EventMutex::break_lease).
+/// A process that is killed can't change its lines. So ignore a line with `alive` if its process does not exist any
+/// more. The number after `group` is the process group of the command, and `fuser DIR/*.life` finds processes that left
+/// the group. The [holder](EventMutex::held), the report and the answer of [`break_lease`](EventMutex::break_lease)
+/// have the process group, too.
 ///
-/// The files are small, and stay in the directory. Each name that was ever asked for has three files, and each name
-/// that ever excluded another has a lock file. Each event with a [log of runs](crate::Schedule::with_run_log) has a
-/// file that ends in `.runs`, which may be deleted at any time. Do not delete or replace the other files while a
+/// The files are small, and stay in the directory. Each mutex that was ever requested has three files. Each mutex that
+/// ever excluded an admission has a lock file. Each event with a [log of runs](crate::Schedule::with_run_log) has a
+/// file that ends in `.runs`, which you can delete at any time. Do not delete or replace the other files while a
 /// process uses the directory. A deleted file no longer excludes other processes, and the holder learns this only when
 /// it extends or releases the lease.
 ///
-/// A user who can open a file of the store can lock it, and so block its event. So on Unix the files are their owner's alone, or also
-/// their group's if services of several users share the directory. The mode of the directory says which, to all who use it:
+/// A user who can open a file of the store can lock the file, and so block its event. So on Unix, only the owner of a
+/// file can open the file. If services of several users share the directory, its group can open the files, too. The
+/// mode of the directory decides this:
 ///
 /// | the directory | its files | |
 /// | --- | --- | --- |
 /// | all users can write to it | | refused |
 /// | setgid, and its group can read, write and enter it (2770, 2775; `chmod g+rwxs`) | 0660, of the directory's group | shared: all members of the group can block and end its leases |
-/// | as that, and sticky (3770) | | refused |
+/// | setgid and shared in this way, but also sticky (3770) | | refused |
 /// | its group can write to it (0770, 0775) | 0600 | [`check`](EventMutex::check) warns: the group can remove files |
 /// | any other | 0600 | |
 ///
-/// A directory that the store makes gets mode 0700. If a file has a wider mode, it is narrowed when its owner opens it.
-/// [`check`](EventMutex::check) narrows all files of this user, and warns of such files of other users. The store
-/// refuses the following, with an error that names the path and says what to do:
+/// If the store makes the directory, it gets mode 0700. If a file has a wider mode than in this table, the mode is
+/// narrowed when the owner of the file opens it. [`check`](EventMutex::check) opens all files, and warns of such files
+/// of other users. The store refuses the following, with an error that names the path and says what to do:
 ///
-/// - a state or a log that does not begin with its format, as in `soloist-state v1`;
-/// - a directory that all users can write to, such as `/tmp` itself, also if its mode is changed to that later;
-/// - a directory that belongs to another user, who is not root, unless its group shares it, or this process runs as
-///   root;
-/// - a symbolic link, a file with several hard links, or anything else that is not a regular file, as a file of the
-///   store;
-/// - a file that belongs to another user, who is not root, unless its group shares it. A process of root also accepts
-///   files of the directory's owner.
+/// - a state or a log whose first line is not its format, such as `soloist-state v1`;
+/// - a directory that all users can write to, such as `/tmp` itself, even if its mode is changed later;
+/// - a directory of a user other than this user and root, unless the group of the directory shares it, or this process
+///   runs as root;
+/// - a file of the store that is a symbolic link, has several hard links, or is not a regular file;
+/// - a file of a user other than this user and root, unless the group of the directory shares it. A process of root
+///   also accepts files of the directory's owner.
 ///
-/// Files that root makes in the directory of another user belong to that user, so that root can pause that user's
-/// schedule. A user who can write to the directory, or to one above it, can still remove it or its files.
+/// If root makes files in the directory of another user, the files belong to that user. So root can pause the schedule
+/// of that user. A user who can write to the directory, or to a directory above it, can still remove the store or its
+/// files.
 ///
 /// Clones are cheap, and share the leases that they hold. These leases end when the last clone is dropped, or when the
 /// process ends. Each lease keeps one file open. Claims only expire. Claims are not synced to the disk, so a power loss
-/// may lose the claims of the last seconds. On a full disk, no file can be made or can grow. An admission that needs
-/// this is an outage, but leases that are held are renewed and released as usual.
+/// may lose the claims of the last seconds. On a full disk, no file can be made and no file can grow. An admission that
+/// needs a new or longer file is then an outage, but leases that are held are renewed and released as usual.
 ///
-/// Terms are measured on the wall clock, because all processes share this clock. If the clock is set
+/// Terms are measured on the wall clock, because all processes share this clock.
 ///
-/// - **back**, released leases stay free, and the leases of a dead process are free at once. Claims and the minimum
-///   hold of [`hold_at_least`](crate::Event::hold_at_least) last longer by that much. If a live holder blocks an
-///   admission, the report says that the holder's `since` lies in the future, and [the process
-///   fails](crate::SkipReason::is_failure).
-/// - **forward** by more than the rest of a term, a lease ends early, unless it has a lifeline.
+/// - If the clock is set **back**, released leases stay free, and the leases of a dead process are free at once. Claims
+///   and the minimum holds of [`hold_at_least`](crate::Event::hold_at_least) last longer, for example an hour longer if
+///   the clock is set back by an hour. If a live holder blocks an admission, the report says that the holder's `since`
+///   lies in the future, and [the process fails](crate::SkipReason::is_failure).
+/// - If the clock is set **forward** by more than the rest of a term, a lease ends early, unless it has a lifeline.
 ///
 /// ```
 /// use std::time::Duration;
@@ -180,20 +182,21 @@ struct Shared {
     life_locks: Mutex<LifeLocks>,
 }
 
-/// The life files that this process has locked, for leases that it holds, or that it has lost but not released yet.
+/// The life files that this process has locked, for leases that it holds. A lost lease stays here until it is released.
 type LifeLocks = HashMap<(Owner, MutexName), LifeLock>;
 
 impl FileMutex {
-    /// Opens the directory `path`. If it does not exist, it is made, with mode 0700.
+    /// Opens the directory `path`, and makes it with mode 0700 if it does not exist.
     ///
     /// # Errors
     ///
-    /// - The path is not absolute: a relative one means another directory in a process that starts elsewhere.
+    /// - The path is not absolute. A relative path names another directory in a process with another working directory.
     /// - The directory can't be made or opened.
-    /// - It lies on a network filesystem, see [`NetworkFilesystem`](crate::store::NetworkFilesystem).
-    /// - On Unix, other users could plant or replace files: all users can write to it; or it belongs to another user than
-    ///   this process's or root, and its group does not share it; or its path is a symbolic link that another user made. Root may
-    ///   use every user's directory.
+    /// - The directory is on a network filesystem, see [`NetworkFilesystem`](crate::store::NetworkFilesystem).
+    /// - On Unix, all users can write to the directory, and so could plant or replace files.
+    /// - On Unix, the directory belongs to a user other than this user and root, and its group does not share it. A
+    ///   process of root accepts the directory of any user.
+    /// - On Unix, the path is a symbolic link that another user made.
     ///
     /// ```
     /// use soloist::FileMutex;
@@ -210,7 +213,7 @@ impl FileMutex {
         Self::builder(path).open()
     }
 
-    /// Returns a builder, for options.
+    /// Returns a builder, which can set options.
     pub fn builder(path: impl Into<PathBuf>) -> FileMutexBuilder {
         FileMutexBuilder::new(path.into())
     }
@@ -220,14 +223,13 @@ impl FileMutex {
         &self.shared.dir
     }
 
-    /// Returns the directory that other processes now find at the store's path. An error names the state file of this
-    /// mutex.
+    /// Returns the directory that is at the store's path now. An error names the state file of `mutex`.
     fn directory_for(&self, mutex: &str) -> Result<Arc<Directory>, FileError> {
         self.directory().map_err(FileError::of_directory(&state_in(self.dir(), mutex)))
     }
 
     fn directory(&self) -> io::Result<Arc<Directory>> {
-        // The directory is only replaced as a whole, so a poisoned lock does no harm.
+        // The value behind this lock is only replaced as a whole. So it is whole even after a panic.
         let mut directory = self.shared.directory.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(renewed) = directory.renewed()? {
             *directory = Arc::new(renewed);
@@ -236,17 +238,18 @@ impl FileMutex {
     }
 
     fn life_locks(&self) -> MutexGuard<'_, LifeLocks> {
-        // No code that can panic runs while the map is half-changed.
+        // No code that can panic runs while the map is half-changed. So the map is whole even after a panic.
         self.shared.life_locks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the lock of a lease's life file out of the map. After a `fork`, only the process that locked the file gets it.
+    /// Takes the locked life file of a lease out of the map. Returns `None` if this process has not locked it: after a
+    /// `fork`, the map of the child still has the life files of the parent.
     fn take_life_lock(&self, owner: Owner, name: &MutexName) -> Option<LifeLock> {
         self.life_locks().remove(&(owner, name.clone())).filter(LifeLock::is_of_this_process)
     }
 
-    /// Decides on one admission, with the locks of its mutex and of the mutexes that exclude it. It makes the lock
-    /// files that are missing, so that two names that exclude each other always have a lock in common.
+    /// Decides on one admission, under the locks of its mutex and of the mutexes that exclude it. Missing lock files
+    /// are made, so that two admissions that exclude each other always share a lock, and wait for each other.
     fn admit(&self, admission: &Admission, deadline: Moment) -> Result<Admitted, FileError> {
         let name = admission.name();
         let mut names: Vec<&MutexName> = iter::once(name).chain(admission.excluded_by()).collect();
@@ -283,7 +286,8 @@ impl FileMutex {
         self.admit(admission, deadline).map_err(|error| error.while_trying_to("admit", admission.name()))
     }
 
-    /// Runs `action` on the mutex of `name`, under its lock. Returns `absent` if the mutex was never asked for.
+    /// Runs `action` on the mutex of `name`, under the lock of the mutex. Returns `absent` if the mutex was never
+    /// requested.
     fn on_mutex<T>(
         &self,
         name: &MutexName,
@@ -297,15 +301,17 @@ impl FileMutex {
         action(OpenedMutex::read(paths, Some(lock), self.shared.clock.now())?)
     }
 
-    /// Reads which of these names of one mutex are held, as of one moment. After `deadline` it reads without the lock, so that a stuck
-    /// process does not hide the holders.
+    /// Returns which of these `names` of one mutex are held. Under the lock of the mutex, all answers are of one
+    /// moment. If the lock is not free until `deadline`, the state is read without the lock, so that a stuck process
+    /// does not hide the holders.
     fn held_in(&self, paths: MutexPaths, deadline: Moment, names: Names<'_>) -> Result<Vec<Held>, FileError> {
         let Some(file) = paths.open_if_there(LOCK)? else { return Ok(Vec::new()) };
         let lock = MutexLock::wait_for(file, LockKind::Exclusive, deadline).ok();
         OpenedMutex::read(paths, lock, self.shared.clock.now())?.held(names)
     }
 
-    /// Reads which leases with a prefix are held, of all states in the directory. A file that can't be used hides no other.
+    /// Reads all states in the directory, and returns the held leases of `names`. A file that can't be used is left
+    /// out.
     fn list(&self, names: Names<'_>) -> Result<Vec<Held>, MutexError> {
         let failed = |error: FileError| error.while_trying_to("list", "leases");
         let of_directory = |error| failed(FileError::of_directory(self.dir())(error));
@@ -321,7 +327,8 @@ impl FileMutex {
         Ok(held)
     }
 
-    /// Returns a warning for each state that can't be used. A file that can't be opened has another warning.
+    /// Returns a warning for each state that can't be used. Files that can't be opened are left out, because
+    /// [`health::warnings`] warns of them.
     #[cfg(unix)]
     fn unusable_states(&self) -> io::Result<Vec<StoreWarning>> {
         let (directory, deadline, mut warnings) = (self.directory()?, lock_deadline(), Vec::new());
@@ -334,7 +341,7 @@ impl FileMutex {
         Ok(warnings)
     }
 
-    /// Changes the entry of a lease. Returns whether its owner still held the name.
+    /// Changes the entry of a lease. Returns whether the owner still held the name and `change` returned an entry.
     fn change_entry(
         &self,
         lease: &Lease,
@@ -344,7 +351,7 @@ impl FileMutex {
         self.on_mutex(lease.name(), false, deadline, |mutex| mutex.change(lease, change))
     }
 
-    /// Releases a lease. Its life file is unlocked in any case.
+    /// Releases a lease, and unlocks its life file even if the release fails.
     fn release(&self, lease: &Lease, minimum_hold: Option<Term>, deadline: Moment) -> Result<bool, MutexError> {
         let life = self.take_life_lock(lease.owner(), lease.name()).map(LifeLock::for_release);
         let released = self.on_mutex(lease.name(), false, deadline, |mutex| {
@@ -357,8 +364,8 @@ impl FileMutex {
                     }
                 })
             });
-            // Unlocks the life file under the lock of the mutex. Otherwise the next holder might find the file still
-            // locked, and take the next one.
+            // The life file must be unlocked under the lock of the mutex. Otherwise, the next holder might find the
+            // life file still locked, and would lock the life file with the next number.
             drop(life);
             released
         });
@@ -378,7 +385,8 @@ impl FileMutex {
 
 #[cfg(unix)]
 impl FileMutex {
-    /// Binds a lease of this process to its life file, and returns a lifeline: a duplicate of the file's descriptor.
+    /// Returns a lifeline for a lease of this process: a duplicate of the life file's descriptor. From then on, the
+    /// lease lasts as long as the life file is locked.
     fn lend_life_file(&self, lease: &Lease) -> Result<Lifeline, FileError> {
         let (owner, name) = (lease.owner(), lease.name());
         let unusable = |why: &str| FileError::unusable(&state_in(self.dir(), name.mutex()), why);
@@ -394,7 +402,7 @@ impl FileMutex {
         }
         let (store, lease) = (self.clone(), lease.clone());
         Ok(Lifeline::of(lent).telling(move |process_group| {
-            // If this fails, the state lacks the process group, and the next renewal returns the error.
+            // An error is ignored. Then the state lacks the process group, and the next renewal reports the error.
             let _ = store.change_entry(&lease, lock_deadline(), |entry| {
                 Some(entry.with_holder(|holder| holder.with_process_group(process_group)))
             });
@@ -403,11 +411,11 @@ impl FileMutex {
 }
 
 impl FileMutexBuilder {
-    /// Opens the directory, and makes it if it is not there.
+    /// Opens the directory, and makes it if it does not exist.
     ///
     /// # Errors
     ///
-    /// As [`FileMutex::in_dir`] has them.
+    /// The errors of [`FileMutex::in_dir`].
     pub fn open(self) -> Result<FileMutex, MutexError> {
         let (dir, directory, clock) = self.parts()?;
         let directory = Mutex::new(Arc::new(directory));
@@ -456,13 +464,14 @@ impl EventMutex for FileMutex {
         }
     }
 
-    /// Lends the life file of a lease. A claim has no life file: it ends with its term.
+    /// Returns a lifeline for a lease. Claims and markers have no life file, and so no lifeline: they end with their
+    /// terms.
     #[cfg(unix)]
     fn lifeline(&self, lease: &Lease) -> Result<Option<Lifeline>, MutexError> {
         if !lease.name().is_lease() {
             return Ok(None);
         }
-        self.lend_life_file(lease).map(Some).map_err(|error| error.while_trying_to("hand on", lease.name()))
+        self.lend_life_file(lease).map(Some).map_err(|error| error.while_trying_to("make a lifeline for", lease.name()))
     }
 
     fn held(&self, names: Names<'_>) -> Result<Vec<Held>, MutexError> {
@@ -478,7 +487,9 @@ impl EventMutex for FileMutex {
                 }
                 Ok(held)
             }
-            Names::MarksOf(mutex) => held_beside(mutex, names).map_err(|error| error.while_trying_to("list", "marks")),
+            Names::MarksOf(mutex) => {
+                held_beside(mutex, names).map_err(|error| error.while_trying_to("list", "markers"))
+            }
             Names::LeasesWithPrefix(_) => self.list(names),
         }
     }
@@ -492,8 +503,8 @@ impl EventMutex for FileMutex {
         Some(self)
     }
 
-    /// Opens every file in the directory, and warns of those that other users can open. On a system where files have no
-    /// owner, the check returns no warnings.
+    /// Opens every file in the directory, and warns of files that other users can open. On systems other than Unix, the
+    /// check returns no warnings.
     #[cfg(unix)]
     fn check(&self) -> Result<Vec<StoreWarning>, MutexError> {
         let check = || {
@@ -530,14 +541,14 @@ mod tests {
 
     #[test]
     fn a_path_that_is_not_whole_is_refused() {
-        let relative = "its path is relative, and means another directory in a process that starts elsewhere: write the whole \
-                        path, such as /var/lib/myapp/locks";
+        let relative = "its path is relative, and so depends on the working directory of each process: write the whole path, \
+                        such as /var/lib/myapp/locks";
         for (path, shown, why) in [
             ("", "of a store", "its path is empty: write one such as /var/lib/myapp/locks"),
             (
                 "~/locks",
                 "~/locks",
-                "its path begins with ~, which only a shell replaces: write the whole path, such as /var/lib/myapp/locks",
+                "its path begins with ~, but only a shell replaces ~: write the whole path, such as /var/lib/myapp/locks",
             ),
             ("locks", "locks", relative),
             ("./locks", "./locks", relative),

@@ -1,7 +1,7 @@
-//! The store in memory. Its scope is this process, and its clock is monotonic. A crash ends the leases.
+//! The store in the memory of one process, with a monotonic clock. The leases end with the process.
 //!
-//! It is the reference for other stores: one map behind one lock. Each decision is made under the lock, as of one
-//! moment. A name is held until its term is over, and free from then on.
+//! This store is the reference for the other stores: one map behind one lock. Each call locks the map and reads the
+//! clock once, so all decisions of the call are made as of one moment.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -25,10 +25,10 @@ use crate::store::event_mutex::held::{Held, Names};
 use crate::store::event_mutex::{batch::Batch, run_log::RunLog, slot::Slot};
 use crate::time::clock::{Clock, moment::Moment, wall_plus};
 
-/// Mutexes within one process; the store of [`Schedule::in_process`](crate::Schedule::in_process).
+/// A store in the memory of one process; [`Schedule::in_process`](crate::Schedule::in_process) uses this store.
 ///
-/// Clones are cheap, and share their mutexes. This store supports all methods of [`EventMutex`], except that it has no
-/// [lifelines](EventMutex::lifeline).
+/// Clones are cheap, and share their leases. This store supports all methods of [`EventMutex`] except
+/// [`lifeline`](EventMutex::lifeline).
 ///
 /// ```
 /// use soloist::{EventMutex, MemoryMutex, MutexName};
@@ -48,13 +48,11 @@ pub struct MemoryMutex {
 
 #[derive(Default)]
 struct MemoryState {
-    /// Leases, claims and markers. An entry whose term is over stays until the map is full, or until its name is
-    /// granted again.
+    /// Leases, claims and markers. An expired entry stays until the map is full, or until its name is granted again.
     entries: HashMap<MutexName, MemoryEntry>,
     last_token: Option<FencingToken>,
 }
 
-/// The holder of a name.
 struct MemoryEntry {
     owner: Owner,
     token: FencingToken,
@@ -65,12 +63,12 @@ struct MemoryEntry {
 }
 
 impl MemoryMutex {
-    /// Creates an empty store on the machine's clock.
+    /// Creates an empty store that uses the machine's clock.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Creates an empty store on a clock of your own, so that a test can let leases expire.
+    /// Creates an empty store that uses `clock`, so that a test can let leases expire.
     ///
     /// ```
     /// use std::time::Duration;
@@ -92,15 +90,15 @@ impl MemoryMutex {
         Self { clock: clock.into(), ..Self::default() }
     }
 
-    /// Loses all leases and claims, like a server that is restarted without its data.
+    /// Deletes all leases, claims and markers, as if a server was restarted without its data.
     #[cfg(feature = "testing")]
     pub(crate) fn lose_all(&self) {
         self.decide(|state, _| state.entries.clear());
     }
 
-    /// Locks the state for one decision, which gets the current moment.
+    /// Locks the state, and calls `decide` with the state and the current moment.
     fn decide<T>(&self, decide: impl FnOnce(&mut MemoryState, Moment) -> T) -> T {
-        // No code that can panic runs while the state is half-changed, so a poisoned state is whole.
+        // No code that can panic runs while the state is half-changed. So the state is whole even after a panic.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         decide(&mut state, self.clock.moment())
     }
@@ -117,7 +115,7 @@ impl MemoryState {
         self.entries.get_mut(lease.name()).filter(|entry| entry.is_live(now) && entry.owner == lease.owner())
     }
 
-    /// Grants both the lease and the claim, or neither.
+    /// Grants all that the admission requests, or nothing.
     fn admit(&mut self, admission: &Admission, clock: &Clock, now: Moment) -> Admitted {
         for name in admission.excluded_by() {
             if let Some(entry) = self.live(name, now) {
@@ -138,8 +136,8 @@ impl MemoryState {
         Admitted::Granted(admission.granted(token))
     }
 
-    /// Returns a token that is higher than all before it. The first token is made from the current time, so that it is
-    /// also higher than the tokens of an earlier process.
+    /// Returns a token that is higher than all earlier tokens. The first token is made from the current time, so that
+    /// it is higher than the tokens of an earlier process.
     fn next_token(&mut self, clock: &Clock) -> FencingToken {
         let now = if self.last_token.is_none() { clock.now() } else { DateTime::UNIX_EPOCH };
         let token = FencingToken::after(self.last_token, now);
@@ -147,7 +145,7 @@ impl MemoryState {
         token
     }
 
-    /// Enters the holder of a free name.
+    /// Records the holder of a free name.
     fn hold(&mut self, request: &LeaseRequest, token: FencingToken, now: Moment) {
         if self.entries.len() == self.entries.capacity() {
             self.make_room(now);
@@ -163,8 +161,8 @@ impl MemoryState {
         self.entries.insert(request.name().clone(), entry);
     }
 
-    /// Removes the entries that have expired from a full map. If more than half of the entries are left, the map grows.
-    /// So each entry is visited about twice in its life, however many entries the map has.
+    /// Removes expired entries from a full map, and then makes room for as many entries as are left. The next cleaning
+    /// comes only when that room is used up. So the cost of each entry does not depend on the size of the map.
     #[cold]
     fn make_room(&mut self, now: Moment) {
         self.entries.retain(|_, entry| entry.is_live(now));
@@ -182,7 +180,7 @@ impl MemoryState {
         true
     }
 
-    /// Lets a lease last for another `term` from now on. Returns whether its owner still held the name.
+    /// Moves the deadline of a lease to one `term` from now. Returns whether the owner still held the name.
     fn extend(&mut self, lease: &Lease, term: Term, now: Moment) -> bool {
         self.own(lease, now).map(|entry| entry.until = now.plus(term.get())).is_some()
     }
@@ -193,7 +191,7 @@ impl MemoryEntry {
         now < self.until
     }
 
-    /// Returns the holder, for people. Its times are on the wall clock, as this is set now.
+    /// Returns the holder, with times of the wall clock as that clock is set now.
     fn holder(&self, clock: &Clock, now: Moment) -> Holder {
         let (since, until) = (clock.wall_at(self.since), wall_plus(clock.now(), self.until.since(now)));
         let holder = Holder::of_this_process(self.owner, self.token, self.label.as_deref(), since, until);

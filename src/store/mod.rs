@@ -1,12 +1,12 @@
-//! Stores: the types of [`EventMutex`](crate::EventMutex), for a store of your own, and the options of the built-in
-//! stores.
+//! The types in the methods of [`EventMutex`](crate::EventMutex), which you need to write a store, and the options of
+//! the built-in stores.
 //!
-//! | for | names |
+//! | purpose | types |
 //! | --- | --- |
 //! | a request and its answer | [`LeaseRequest`], [`Lease`], [`Holder`], [`Owner`] |
 //! | an admission | [`Admission`], [`Admitted`], [`Grant`]; several in one request: [`Batch`], [`Slot`], [`LeaseRelease`] |
 //! | the description of a store | [`Description`], [`Scope`], [`StoreId`], [`StoreWarning`], [`MutexErrorKind`] |
-//! | questions of operators | [`Names`], [`Held`] |
+//! | a read of the held names | [`Names`], [`Held`] |
 //! | optional parts of a store | [`RunLog`], [`Lifeline`] |
 //! | opening a store | [`FileMutexBuilder`], [`NetworkFilesystem`], and a builder for each server; [`ConnectError`], [`InvalidOptions`] |
 

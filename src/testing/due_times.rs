@@ -11,9 +11,9 @@ use crate::time::zone::Zone;
 /// The largest difference between a wall clock and UTC, with a margin.
 const MOST_AHEAD: TimeDelta = TimeDelta::hours(26);
 
-/// A time on the wall clock of a zone, as a test writes it: `2026-03-01 02:30`, `2026-03-01 02:30:15`, or `2026-03-01`
-/// for its first minute. The time is in the event's own zone, unless a zone follows it: `2026-03-01 02:30
-/// Europe/Berlin`.
+/// A time on the wall clock of a zone, as a test writes it: `2026-03-01 02:30`, `2026-03-01 02:30:15`, or `2026-03-01`,
+/// which means the first minute of that day. The time is in the event's zone, unless the text ends with a zone, as in
+/// `2026-03-01 02:30 Europe/Berlin`.
 struct WallTime {
     time: NaiveDateTime,
     zone: Option<Zone>,
@@ -26,7 +26,8 @@ impl WallTime {
             Some((time, zone)) if !zone.starts_with(|first: char| first.is_ascii_digit()) => (time, Some(zone)),
             _ => (text, None),
         };
-        // No closure may panic here, because the panic would name this file and not the test.
+        // A closure must not panic here: `#[track_caller]` has no effect on closures, so the panic would name this file
+        // and not the test.
         let zone = match zone.map(str::parse).transpose() {
             Ok(zone) => zone,
             Err(error) => panic!("{text:?}: {error}"),
@@ -58,7 +59,7 @@ impl<'a> WallTimes<'a> {
         Self { schedule, event, zone: zone.unwrap_or_else(|| definition.timetable.zone.clone()) }
     }
 
-    /// Returns the times from `start` on, in ascending order.
+    /// Returns the due times from `start` on, in ascending order.
     fn from(&self, start: NaiveDateTime) -> impl Iterator<Item = NaiveDateTime> {
         let early = start.checked_sub_signed(MOST_AHEAD).unwrap_or(start).and_utc();
         let times = self.schedule.upcoming(self.event, early).into_iter().flatten();
@@ -70,7 +71,7 @@ impl<'a> WallTimes<'a> {
         self.from(time).take_while(|at| *at < late).any(|at| at == time)
     }
 
-    /// Describes for people when the event is due before and after this time.
+    /// Returns the end of a message: the due times before and after `time`.
     fn around(&self, time: NaiveDateTime) -> String {
         let start = time.checked_sub_signed(TimeDelta::days(366)).unwrap_or(time);
         let (before, after) =
@@ -89,13 +90,15 @@ fn written(time: NaiveDateTime) -> String {
     time.format(&format!("%Y-%m-%d %H:%M{seconds}")).to_string()
 }
 
-/// Returns the times when an event is due, from the start of `time` on and before its end, on the wall clock of the
-/// event's zone. The date `2026-03-01` stands for its first minute. If both times name a zone, as in `2026-03-01 02:30
-/// Asia/Tokyo`, all times are in that zone. If a clock change repeats an hour, its times may appear twice.
+/// Returns the times in the range `time` at which the event is due, on the wall clock of the event's zone. The end of
+/// the range is excluded. A date alone, such as `2026-03-01`, means the first minute of that day. If both times name a
+/// zone, as in `2026-03-01 02:30 Asia/Tokyo`, all times are in that zone. If a clock change repeats an hour, a time in
+/// that hour may appear twice.
 ///
 /// # Panics
 ///
-/// There is no such event, time or zone, or the two times are of different zones, or the first is not before the second.
+/// If the event or a zone does not exist, or if a text is no time. Also if the two times have different zones, or if
+/// the first time is not before the second time.
 ///
 /// ```
 /// use soloist::testing::due_times;
@@ -124,7 +127,7 @@ pub fn due_times(schedule: &Schedule, event: &str, time: Range<&str>) -> Vec<Str
 ///
 /// # Panics
 ///
-/// The function panics if the event is not due then, or if there is no such event, time or zone.
+/// If the event is not due at `time`, if the event or the zone does not exist, or if `time` is no time.
 ///
 /// ```
 /// use soloist::testing::{assert_due, assert_not_due};
@@ -150,7 +153,7 @@ pub fn assert_due(schedule: &Schedule, event: &str, time: &str) {
 ///
 /// # Panics
 ///
-/// The function panics if the event is due then, or if there is no such event, time or zone.
+/// If the event is due at `time`, if the event or the zone does not exist, or if `time` is no time.
 ///
 /// ```should_panic
 /// use soloist::testing::assert_not_due;

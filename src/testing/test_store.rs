@@ -21,8 +21,8 @@ use crate::store::memory::MemoryMutex;
 use crate::time::clock::{Clock, manual::ManualClock};
 
 /// A store in memory for tests of a schedule. The test can make the store unavailable or slow, delete its data, or let
-/// another server hold a name. The store claims to be shared by a fleet, and all its clones are one store: give a clone
-/// to each server of the test.
+/// another server hold a name. The store describes itself as the store of a fleet. All clones are one store, so give a
+/// clone to each server of the test.
 ///
 /// ```
 /// use soloist::testing::TestStore;
@@ -55,12 +55,13 @@ struct Faults {
 }
 
 impl TestStore {
-    /// Creates an empty store on this clock. The store answers at once.
+    /// Creates an empty store that uses `clock`. The store answers at once.
     pub fn new(clock: &ManualClock) -> Self {
         Self { memory: MemoryMutex::with_clock(clock), clock: clock.clone(), faults: Arc::default() }
     }
 
-    /// Makes the store unavailable, or available again. Held names stay held, and expire as usual.
+    /// Makes the store unavailable if `is_out` is `true`, and available again if it is `false`. Held names stay held,
+    /// and expire as usual.
     pub fn be_out(&self, is_out: bool) {
         self.faults.is_out.store(is_out, Ordering::SeqCst);
     }
@@ -69,7 +70,7 @@ impl TestStore {
         self.faults.is_out.load(Ordering::SeqCst)
     }
 
-    /// Makes the store slow: from now on, this time passes on its clock before each answer.
+    /// Makes the store slow: from now on, `time` passes on the store's clock before each answer.
     pub fn take(&self, time: Duration) {
         *self.faults.takes.lock().unwrap_or_else(PoisonError::into_inner) = time;
     }
@@ -80,12 +81,12 @@ impl TestStore {
     }
 
     /// Lets another server run the event with this name, or the events with this
-    /// [`mutex_name`](crate::Event::mutex_name), until the returned run is dropped. This does not wait: if the event is
-    /// running, its lease is broken.
+    /// [`mutex_name`](crate::Event::mutex_name), until the returned value is dropped. This method does not wait: if the
+    /// event is already running, its lease is broken.
     ///
     /// # Errors
     ///
-    /// No event can have this name.
+    /// `mutex` can't be the name of an event.
     ///
     /// ```
     /// use soloist::testing::TestStore;
@@ -109,12 +110,12 @@ impl TestStore {
         Ok(self.take_away(&MutexName::lease(mutex)?))
     }
 
-    /// Claims this occurrence of an event with [`on_one_server`](crate::Event::on_one_server), as if another server had
-    /// run the occurrence. The claim stays.
+    /// Claims this occurrence of an event that is [`on_one_server`](crate::Event::on_one_server), as if another server
+    /// had run the occurrence. The claim is not released.
     ///
     /// # Errors
     ///
-    /// No event can have this name.
+    /// `event` can't be the name of an event.
     pub fn claim_elsewhere(&self, event: &str, occurrence: DateTime<Utc>) -> Result<(), InvalidName> {
         let claim = self.take_away(&MutexName::lease(event)?.claim(event, occurrence));
         std::mem::forget(claim); // A claim is not released.
@@ -123,7 +124,8 @@ impl TestStore {
 
     fn take_away(&self, name: &MutexName) -> RunElsewhere {
         let lease = loop {
-            // The present holder loses the name. Another thread may take the name before the request below.
+            // The present holder loses the name. If another thread acquires the name before the request below, the loop
+            // tries again.
             let _ = self.memory.break_lease(name);
             let request = LeaseRequest::new(name.clone(), Term::MAX, &self.clock());
             if let Ok(Some(lease)) = self.memory.create(&request) {
@@ -133,7 +135,8 @@ impl TestStore {
         RunElsewhere { memory: self.memory.clone(), lease }
     }
 
-    /// Calls the store in memory, unless it is unavailable, and lets the time of an answer pass.
+    /// Calls the store in memory, or returns an error if the test has made the store unavailable. Then lets the time of
+    /// an answer pass.
     fn answer<T>(
         &self,
         attempted: impl FnOnce() -> String,
@@ -157,7 +160,7 @@ impl TestStore {
 }
 
 fn unavailable(attempted: impl Into<Arc<str>>) -> MutexError {
-    MutexError::unavailable(attempted, "the test says so")
+    MutexError::unavailable(attempted, "the test has made the store unavailable")
 }
 
 impl EventMutex for TestStore {
@@ -208,7 +211,7 @@ impl EventMutex for TestStore {
     }
 
     fn held(&self, names: Names<'_>) -> Result<Vec<Held>, MutexError> {
-        self.answer(|| "look at what is held".to_owned(), |memory| memory.held(names))
+        self.answer(|| "read the held names".to_owned(), |memory| memory.held(names))
     }
 
     fn break_lease(&self, name: &MutexName) -> Result<Option<Held>, MutexError> {
@@ -220,7 +223,7 @@ impl EventMutex for TestStore {
     }
 }
 
-/// A write to the log takes no time, because no run waits for the log.
+/// Calls to the log take no time, because no run waits for the log.
 impl RunLog for TestStore {
     fn write(&self, records: &[RunRecord], keep: usize) -> Result<(), MutexError> {
         self.log("write the log of runs")?.write(records, keep)
@@ -231,7 +234,7 @@ impl RunLog for TestStore {
     }
 
     fn count_skips(&self, event: &str, skips: &[SkipCount]) -> Result<(), MutexError> {
-        self.log("count what is skipped")?.count_skips(event, skips)
+        self.log("count skipped occurrences")?.count_skips(event, skips)
     }
 
     fn skips(&self, event: &str) -> Result<Vec<SkipCount>, MutexError> {
@@ -243,7 +246,7 @@ impl RunLog for TestStore {
     }
 }
 
-/// A run on another server, which ends when it is dropped; see [`TestStore::run_elsewhere`].
+/// A run on another server. The run ends when this value is dropped; see [`TestStore::run_elsewhere`].
 ///
 /// ```
 /// use soloist::testing::{RunElsewhere, TestStore};

@@ -43,13 +43,14 @@ fn a_url_that_opens_no_store_is_told_why() {
     let known = "memory, file, redis, redis+unix, redis+sentinel, redis+cluster, rediss, rediss+sentinel, rediss+cluster, mysql, mariadb, postgres, postgresql";
     assert_eq!(refused("zookeeper://a"), format!("no store has the scheme zookeeper; there are {known}"));
     if cfg!(not(feature = "redis")) {
-        assert_eq!(refused("redis://user:secret@h/0"), "a store at redis: needs a soloist with the feature `redis`");
-        assert_eq!(refused("redis+unix:///run/r"), "a store at redis+unix: needs a soloist with the feature `redis`");
+        let needs = "needs the feature `redis`, and this build of soloist does not have it";
+        assert_eq!(refused("redis://user:secret@h/0"), format!("a store with the scheme redis {needs}"));
+        assert_eq!(refused("redis+unix:///run/r"), format!("a store with the scheme redis+unix {needs}"));
     }
     if cfg!(not(feature = "redis-tls")) {
         assert_eq!(
             refused("rediss://secret@h"),
-            "a store at rediss: needs a soloist with the feature `redis-tls`, which this build does not have"
+            "a store with the scheme rediss needs the feature `redis-tls`, and this build of soloist does not have it"
         );
     }
     for (scheme, feature) in
@@ -62,7 +63,7 @@ fn a_url_that_opens_no_store_is_told_why() {
             assert_eq!(
                 said,
                 format!(
-                    "a store at {scheme}: needs a soloist with the feature `{feature}`, which this build does not have"
+                    "a store with the scheme {scheme} needs the feature `{feature}`, and this build of soloist does not have it"
                 )
             );
         }
@@ -92,9 +93,9 @@ fn a_url_that_opens_no_store_is_told_why() {
 
 #[test]
 fn a_url_that_is_not_a_plain_path_is_refused() {
-    assert_eq!(refused("memory:a"), "the url of a store in memory is memory: and nothing else");
+    assert_eq!(refused("memory:a"), "the url of a store in memory is memory: with nothing after the colon");
     let relative =
-        "the url of a store on file needs an absolute path to a folder of its own, as in file:/var/lib/myapp/locks";
+        "the url of a store on file needs an absolute path to a folder of its own: write file:/var/lib/myapp/locks";
     for url in ["file:", "file:locks", "file:./locks", "file://", "file://locks", "file:/", "file:///"] {
         assert_eq!(refused(url), relative, "{url}");
     }
@@ -108,8 +109,8 @@ fn a_url_that_is_not_a_plain_path_is_refused() {
     );
     assert_eq!(
         refused("file:/locks?mode=secret"),
-        "the url of a store on file has no options: a folder of its own keeps an application apart; in a path, ? is written as \
-         %3F and # as %23"
+        "the url of a store on file has no options: give each application its own folder; in a path, write ? as %3F and # \
+         as %23"
     );
     for url in ["file:/locks%", "file:/locks%2", "file:/locks%+1", "file:/locks%é"] {
         let said = "the path in the url of a store has a % that is not followed by two hexadecimal digits";

@@ -92,7 +92,7 @@ fn a_hundred_events_wait_once_for_a_store_that_is_out_and_the_others_run() {
         assert!(ran(&report, "unprotected").is_success() && ran(&report, "elsewhere").is_success());
         assert_eq!(diary.lines().len(), 2, "{kind}");
         let first = "the store did not answer: could not look at claim/";
-        let not_again = ": the store was not asked again; a moment ago: could not look at claim/";
+        let not_again = ": the store was not asked again, because an earlier request failed: could not look at claim/";
         let texts = (0..250).map(|number| (number, skipped(&report, &format!("e{number}")).to_string()));
         let (first, again): (Vec<_>, Vec<_>) = texts
             .inspect(|(_, text)| assert!(text.ends_with(": timed out"), "{text}"))
@@ -116,7 +116,7 @@ fn a_release_that_gets_no_answer_is_an_outage_too() {
     for name in ["e1", "e2"] {
         assert!(error(&report, name).is_unavailable());
         let text = skipped(&report, name).to_string();
-        assert!(text.ends_with("a moment ago: could not forget lease/e0: timed out"), "{text}");
+        assert!(text.ends_with("because an earlier request failed: could not forget lease/e0: timed out"), "{text}");
     }
     assert_eq!(store.waits(), 1);
 
@@ -222,7 +222,8 @@ fn the_answers_of_the_default_end_with_the_outage() {
     let mut errors: Vec<_> = batch.releases().iter().filter_map(|slot| slot.answer()?.as_ref().err()).collect();
     errors.extend(batch.admissions().iter().filter_map(|slot| slot.answer()?.as_ref().err()));
     let first = "could not forget lease/a: timed out";
-    let again = |asked| format!("could not {asked}: the store was not asked again; a moment ago: {first}");
+    let again =
+        |asked| format!("could not {asked}: the store was not asked again, because an earlier request failed: {first}");
     let expected = [first.to_owned(), again("forget lease/b"), again("admit lease/c")];
     assert_eq!(errors.into_iter().map(|error| format!("{error:?}")).collect::<Vec<_>>(), expected);
 

@@ -1,4 +1,5 @@
-//! Cases of admissions: a request is granted as a whole or not at all, and never while a name that excludes it is held.
+//! Cases of admissions. All of an admission is granted, or nothing; and nothing is granted while an excluding name is
+//! held.
 
 use crate::contract::harness::Harness;
 use crate::contract::subject::{CaseResult, Subject, broken, granted, long, must, occurrence};
@@ -13,7 +14,7 @@ pub(super) fn an_admission_is_granted_as_it_was_asked_for<H: Harness>(subject: &
     let held: Vec<&Lease> = [grant.lease(), grant.claim()].into_iter().flatten().collect();
     must(held.len() == 2, "a lease and a claim are granted together", &name, format_args!("got {grant:?}"));
     for lease in &held {
-        subject.is_held_by(lease, "what was admitted is held");
+        subject.is_held_by(lease, "an admitted name is held");
     }
     subject.releases(held[0]);
     subject.is_free(&name, "a lease that was released is free");
@@ -23,10 +24,10 @@ pub(super) fn an_admission_is_granted_as_it_was_asked_for<H: Harness>(subject: &
     must(next.token() > grant.token(), "tokens rise", &name, format_args!("{next:?} came after {grant:?}"));
 
     let lease = subject.is_admitted(&Admission::lease_only(subject.request(&subject.name("lease alone"))));
-    lease.lease().iter().for_each(|lease| subject.is_held_by(lease, "what was admitted is held"));
+    lease.lease().iter().for_each(|lease| subject.is_held_by(lease, "an admitted name is held"));
     let claim = subject.name("claim alone").claim("event", occurrence(0));
     let claim = subject.is_admitted(&Admission::claim_only(subject.request(&claim)));
-    claim.claim().iter().for_each(|claim| subject.is_held_by(claim, "what was admitted is held"));
+    claim.claim().iter().for_each(|claim| subject.is_held_by(claim, "an admitted name is held"));
     subject.is_free(&subject.name("claim alone"), "a claim alone leaves the lease free");
     // A process releases the claim if its task did not start, so a claim alone can be released, too.
     claim.claim().iter().for_each(|claim| subject.releases(claim));
@@ -59,14 +60,14 @@ pub(super) fn a_taken_claim_leaves_the_lease_free<H: Harness>(subject: &Subject<
     let next = name.claim("event", occurrence(1));
     subject.is_admitted(&subject.both(&name, &next));
 
-    // If two owners hold the lease and the claim, the answer names one of the two, with its true holder.
+    // One owner holds the lease, and another owner holds the claim. The answer may name either holder.
     let other = subject.create(&name.claim("event", occurrence(2)));
     let both = subject.both(&name, other.name());
     match subject.admit(&both) {
         Admitted::ClaimTaken(holder) => subject.is_told(&other, holder.as_ref(), "a refusal names the holder"),
         Admitted::LeaseTaken(holder) => {
             let name_told = holder.is_some() || !subject.keeps_holders();
-            must(name_told, "a refusal names the holder", &name, "it named nobody");
+            must(name_told, "a refusal names the holder", &name, "no holder was named");
         }
         admitted => broken("a held lease and a held claim are refused", &name, format_args!("got {admitted:?}")),
     }
@@ -80,7 +81,7 @@ pub(super) fn a_permit_is_a_claim_like_any_other<H: Harness>(subject: &Subject<H
     let held: Vec<&Lease> = [granted.lease(), granted.claim()].into_iter().flatten().collect();
     must(held.len() == 2, "a lease and a permit are granted together", &name, format_args!("got {granted:?}"));
     for held in &held {
-        subject.is_held_by(held, "what was admitted is held");
+        subject.is_held_by(held, "an admitted name is held");
     }
     is_lease_taken(subject, held[0], &of_period(second));
     subject.releases(held[0]);
@@ -89,7 +90,7 @@ pub(super) fn a_permit_is_a_claim_like_any_other<H: Harness>(subject: &Subject<H
         subject.is_free(&name, "an admission that lost the permit leaves the lease free");
     }
     subject.is_held_by(held[1], "a refused admission does not change the permit");
-    // The refused request, made while the lease was held, used up no permit.
+    // This permit was requested while the lease was held. The refusal must have left the permit free.
     let grant = subject.is_admitted(&of_period(second));
     must(grant.token() > granted.token(), "tokens rise", &name, format_args!("{grant:?} came after {granted:?}"));
     // A process releases the permit if its task did not start.
@@ -202,7 +203,7 @@ pub(super) fn a_batch_releases_before_it_admits<H: Harness>(subject: &Subject<H>
     batch.release(held.clone());
     batch.release(excludes);
     let (released, admitted) = subject.carry_out(batch);
-    let promise = "what a batch releases is free for what it admits";
+    let promise = "a name that a batch releases is free for the admissions of the batch";
     let both = matches!(admitted[..], [Admitted::Granted(_), Admitted::Granted(_)]);
     must(released == [true, true] && both, promise, &name, format_args!("got {released:?} and {admitted:?}"));
     for admitted in &admitted {
@@ -357,7 +358,7 @@ pub(super) fn admissions_that_share_an_excluding_name_are_decided_one_by_one<H: 
         matches!(answers[..], [Admitted::Granted(_)]),
         promise,
         held.name(),
-        format_args!("then it answered {answers:?}"),
+        format_args!("after the release, the store answered {answers:?}"),
     );
 }
 
@@ -379,7 +380,7 @@ pub(super) fn each_of_several_names_excludes<H: Harness>(subject: &Subject<H>) {
     let unless = |name: &MutexName, excluding: &[MutexName]| {
         excluding.iter().cloned().fold(Admission::lease_only(subject.request(name)), Admission::unless)
     };
-    let promise = "a name excludes only the admissions of a batch that name it";
+    let promise = "within a batch, a name excludes only the admissions that list it";
     for (number, excluding) in names.iter().enumerate() {
         let held = subject.create(excluding);
         is_excluded(subject, &held, &unless(&first, &names));
@@ -400,7 +401,7 @@ pub(super) fn each_of_several_names_excludes<H: Harness>(subject: &Subject<H>) {
     subject.is_admitted(&unless(&first, &names));
 }
 
-/// Takes a place in a queue, together with the marker of the occurrence that waits there.
+/// Requests two markers together, as a queue does: a place in the queue, and the occurrence that waits there.
 pub(super) fn a_mark_is_admitted_with_another_and_released<H: Harness>(subject: &Subject<H>) {
     let name = subject.name("queued");
     let [place, first, second] = ["place", "first", "second"].map(|text| name.mark("event", text));
@@ -409,7 +410,7 @@ pub(super) fn a_mark_is_admitted_with_another_and_released<H: Harness>(subject: 
     let held: Vec<&Lease> = [grant.lease(), grant.claim()].into_iter().flatten().collect();
     must(held.len() == 2, "two markers are granted together", &place, format_args!("got {grant:?}"));
     for lease in &held {
-        subject.is_held_by(lease, "what was admitted is held");
+        subject.is_held_by(lease, "an admitted name is held");
     }
     is_claim_taken(subject, held[1], &subject.both(&name.mark("event", "free place"), &first));
     is_lease_taken(subject, held[0], &queued(&second));
@@ -419,13 +420,13 @@ pub(super) fn a_mark_is_admitted_with_another_and_released<H: Harness>(subject: 
         must(subject.extend(held[0], long()), "a marker is renewed like a lease", &place, "extend answered false");
     }
     subject.releases(held[0]);
-    subject.is_free(&place, "a mark that was released is free");
-    subject.is_held_by(held[1], "a mark stays when the other is released");
+    subject.is_free(&place, "a marker that was released is free");
+    subject.is_held_by(held[1], "a marker stays when the other marker is released");
     subject.is_admitted(&queued(&second));
 }
 
-/// Returns names that can exclude: the lease of another mutex, a marker of another mutex, and a marker of the requested
-/// mutex.
+/// Returns names that can exclude an admission: a lease and a marker of another mutex, and a marker of the admission's
+/// own mutex.
 fn excluding_names<H: Harness>(subject: &Subject<H>) -> [MutexName; 3] {
     let (other, own) = (subject.name("excluding"), subject.name("excluded"));
     [other.clone(), other.mark("schedule", "paused"), own.mark("event", "paused")]

@@ -30,7 +30,7 @@ pub(super) fn of_many_who_take_over_an_expired_name_exactly_one_wins<H: Harness>
     });
     subject.let_pass(subject.short());
     let take_over = |_, round: usize| {
-        // The owner whose lease has expired releases it at the same instant.
+        // At the same moment, the owner of the expired lease releases it.
         let ours = subject.forget(&expired[round]);
         must(!ours, "forget returns false if the owner no longer holds the name", &names[round], "it answered true");
         subject.try_create(&names[round])
@@ -45,12 +45,12 @@ pub(super) fn of_many_who_take_over_an_expired_name_exactly_one_wins<H: Harness>
 pub(super) fn of_many_forgets_at_once_exactly_one_counts<H: Harness>(subject: &Subject<H>) {
     let name = subject.name("forgotten");
     let held = Mutex::new(subject.create(&name));
-    let current = || held.lock().expect("no thread fails while it copies the lease").clone();
+    let current = || held.lock().expect("no thread panics while it copies the lease").clone();
     let forget_and_take = |_, _| (subject.forget(&current()), subject.try_create(&name));
-    // In the next round the winner still holds the name. The others know that before they start.
+    // The winner still holds the name when the next round begins. In that round, all threads forget the winner's lease.
     let hand_over = |(_, won): &(bool, Option<Lease>)| {
         if let Some(won) = won {
-            *held.lock().expect("no thread fails while it copies the lease") = won.clone();
+            *held.lock().expect("no thread panics while it copies the lease") = won.clone();
         }
     };
     for answers in rounds(6, 500, forget_and_take, hand_over) {
@@ -76,7 +76,7 @@ pub(super) fn no_update_is_lost_between_threads<H: Harness>(subject: &Subject<H>
             let lease = patiently("a name that is released again and again is granted", &name, || {
                 answered("create", &name, mutex.create(&subject.request(&name)))
             });
-            // Read, think, write: if two threads do it at one time, an update is lost.
+            // If two threads read the count at the same time, and then write it, an update is lost.
             let read = count.load(Ordering::SeqCst);
             thread::yield_now();
             count.store(read + 1, Ordering::SeqCst);
@@ -86,7 +86,7 @@ pub(super) fn no_update_is_lost_between_threads<H: Harness>(subject: &Subject<H>
     let updates: usize = together(8, update).into_iter().sum();
     let count = count.into_inner();
     let happened = format_args!("{count} of {updates} updates were kept");
-    must(count == updates, "one at a time", &name, happened);
+    must(count == updates, "only one thread at a time holds the name", &name, happened);
 }
 
 pub(super) fn of_racing_admissions_of_an_occurrence_exactly_one_is_granted<H: Harness>(subject: &Subject<H>) {
@@ -95,7 +95,7 @@ pub(super) fn of_racing_admissions_of_an_occurrence_exactly_one_is_granted<H: Ha
         let claim = name.claim("event", occurrence(round));
         let admitted = subject.admit(&subject.both(&name, &claim));
         if let Admitted::Granted(grant) = &admitted {
-            // A short task: it ends before the other threads send their requests.
+            // The task is so short that it may end before the other threads send their requests.
             grant.lease().into_iter().for_each(|lease| subject.releases(lease));
         }
         matches!(admitted, Admitted::Granted(_))
@@ -115,7 +115,7 @@ pub(super) fn of_racing_admissions_of_an_occurrence_exactly_one_is_granted<H: Ha
 
 pub(super) fn an_admission_that_loses_the_claim_in_a_race_keeps_no_lease<H: Harness>(subject: &Subject<H>) {
     let name = subject.name("raced");
-    // Only the first thread requests the lease; the others request the claim.
+    // The first thread requests the lease and the claim. The other threads request only the claim.
     let attempt = |thread, round| {
         let claim = name.claim("event", occurrence(round));
         let admitted = subject.admit(&match thread {
@@ -137,7 +137,7 @@ pub(super) fn an_admission_that_loses_the_claim_in_a_race_keeps_no_lease<H: Harn
             happened,
         );
         let said_so = !matches!(answers[0], Admitted::LeaseTaken(_));
-        must(said_so, "a refusal names the one that was taken, and the lease was free", &name, happened);
+        must(said_so, "an admission whose lease is free is not refused because of the lease", &name, happened);
     }
     subject.is_free(&name, "an admission that lost the claim releases the lease");
 }
@@ -199,7 +199,7 @@ impl Drop for CountDown<'_> {
     }
 }
 
-/// Returns the lease of each round. Fails unless exactly one request of the round was granted.
+/// Returns the lease that was granted in each round. Fails if a round has no grant, or several grants.
 fn one_in_each_round<'a>(won: &'a [Vec<Option<Lease>>], name: impl Fn(usize) -> &'a MutexName) -> Vec<&'a Lease> {
     let one = |(round, answers): (usize, &'a Vec<Option<Lease>>)| {
         let mut winners = answers.iter().flatten();

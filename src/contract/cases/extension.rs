@@ -13,7 +13,7 @@ pub(super) fn a_store_says_whether_it_can_extend<H: Harness>(subject: &Subject<H
         later.release_after(lease.clone(), long());
         subject.mutex.carry_out(&mut later);
         let later = later.releases().iter().find_map(|slot| slot.answer().cloned());
-        [("an extension", Some(extend_one(&subject.mutex, &lease, long()))), ("a later release", later)]
+        [("an extension", Some(extend_one(&subject.mutex, &lease, long()))), ("a release with a minimum hold", later)]
     };
     let held = ask();
     subject.releases(&lease);
@@ -24,7 +24,7 @@ pub(super) fn a_store_says_whether_it_can_extend<H: Harness>(subject: &Subject<H
         );
         must(
             unsupported != can,
-            "a store that can't extend leases always says so, and any other store never",
+            "a store that can't extend leases says so each time, and a store that can extend leases never says so",
             lease.name(),
             happened,
         );
@@ -50,7 +50,7 @@ pub(super) fn an_extension_moves_the_end_each_time<H: Harness>(subject: &Subject
         must(second.is_none(), "an extended lease lasts longer", name, "another create was granted");
         if let Some(holder) = subject.before(end, subject.holder(name))? {
             let moved = holder.until() > holder.since() + term.get();
-            must(moved, "the holder's end moves with the extension", name, format_args!("told {holder:?}"));
+            must(moved, "the holder's end moves with the extension", name, format_args!("found {holder:?}"));
         }
         subject.let_pass(term);
         subject.is_free(name, "an extended lease ends one term after the last extension");
@@ -144,12 +144,12 @@ pub(super) fn several_extensions_are_independent<H: Harness>(subject: &Subject<H
     subject.releases(&leases[2]);
     let holder = subject.create(&names[2]);
     let answers = subject.extend_all(&leases, subject.short());
-    let promise = "each lease of several is extended, or not, by itself";
+    let promise = "each of several extensions succeeds or fails independently of the others";
     must(
         answers == [true, false, false, true],
         promise,
         &names[0],
-        format_args!("extend answered {answers:?} for ours, free, another's, ours"),
+        format_args!("extend answered {answers:?} for leases that are held, free, another owner's, held"),
     );
     subject.let_pass(subject.short());
     subject.is_free(&names[0], promise);

@@ -41,7 +41,7 @@ pub(super) fn an_expired_name_is_free_again<H: Harness>(subject: &Subject<H>) {
         subject.is_free(&name, "a lease ends with its term");
     }
     let lease = subject.create(&name);
-    subject.is_held_by(&lease, "an expired name is held by the next process that took it");
+    subject.is_held_by(&lease, "an expired name is held by the next owner that acquired it");
 }
 
 pub(super) fn a_lease_lasts_for_its_whole_term<H: Harness>(subject: &Subject<H>) {

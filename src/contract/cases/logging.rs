@@ -13,7 +13,7 @@ use crate::store::event_mutex::{EventMutex, run_log::RunLog};
 
 const MANY: usize = 100;
 
-/// The log of a store. A case uses a few events of it.
+/// The log of runs of the store under test.
 struct Log<'a>(&'a dyn RunLog);
 
 impl Log<'_> {
@@ -39,7 +39,7 @@ macro_rules! log_of {
     };
 }
 
-/// Returns when the run of this number started.
+/// Returns the start time of the run with this number.
 fn start(number: usize) -> DateTime<Utc> {
     occurrence(number) + TimeDelta::microseconds(123_456)
 }
@@ -89,7 +89,7 @@ pub(super) fn an_end_takes_the_place_of_its_start_and_no_start_that_of_an_end<H:
     let end = ended(&start, OutcomeKind::Succeeded, None).with_attempts(3);
     log.is(event, &[], "an event without records has no runs");
     log.write(std::slice::from_ref(&start), 5);
-    log.is(event, &[&start], "a start is on record");
+    log.is(event, &[&start], "a start is recorded");
     log.write(std::slice::from_ref(&end), 5);
     log.is(event, &[&end], "the end of a run replaces its start");
     log.write(&[start.clone(), end.clone()], 5);
@@ -154,7 +154,9 @@ pub(super) fn skipped_occurrences_are_counted_beside_the_runs<H: Harness>(subjec
     let log = log_of!(subject);
     let (name, other) = (subject.name("skips"), subject.name("Skips"));
     let event = name.mutex();
-    let skips = |reason, count, latest| SkipCount::new(reason, count, occurrence(latest)).expect("a log counts these");
+    let skips = |reason, count, latest| {
+        SkipCount::new(reason, count, occurrence(latest)).expect("the log can count these reasons")
+    };
     let none = log.0.skips(event);
     if none.as_ref().is_err_and(MutexError::is_unsupported) {
         return CaseResult::DoesNotApply("the log counts no skipped occurrences, and says so");
@@ -165,7 +167,7 @@ pub(super) fn skipped_occurrences_are_counted_beside_the_runs<H: Harness>(subjec
         must(found == expected, promise, name, format_args!("{found:?} came instead of {expected:?}"));
     };
     let count = |skips: &[SkipCount]| answered("count_skips", &name, log.0.count_skips(event, skips));
-    is(&name, &[], "an event without skips has no numbers");
+    is(&name, &[], "an event without skips has no counts");
     count(&[skips("paused", 1, 3), skips("overlapping", 2, 5)]);
     is(&name, &[skips("overlapping", 2, 5), skips("paused", 1, 3)], "skipped occurrences are counted by their reasons");
     let run = started(event, 0);
@@ -173,12 +175,12 @@ pub(super) fn skipped_occurrences_are_counted_beside_the_runs<H: Harness>(subjec
     count(&[skips("overlapping", 40, 4)]);
     count(&[skips("stuck", 1, 6)]);
     let all = [skips("overlapping", 42, 5), skips("paused", 1, 3), skips("stuck", 1, 6)];
-    is(&name, &all, "numbers add up, and the latest occurrence stays");
+    is(&name, &all, "counts add up, and the latest occurrence stays");
     log.write(&[started(event, 1)], 1);
-    is(&name, &all, "dropped runs do not change the numbers");
+    is(&name, &all, "dropped runs do not change the counts");
     let left = answered("runs", &event, log.0.runs(event));
-    must(left.len() == 1, "numbers are no runs, and drop none", &event, left.len());
-    is(&other, &[], "each event has numbers of its own");
+    must(left.len() == 1, "counts do not drop runs", &event, left.len());
+    is(&other, &[], "each event has its own counts");
     CaseResult::Passed
 }
 
@@ -191,7 +193,7 @@ pub(super) fn the_log_of_one_event_has_nothing_to_do_with_anything_else<H: Harne
     let records: Vec<RunRecord> = (0..).zip(&names).map(|(number, name)| started(name.mutex(), number)).collect();
     log.write(&records, 1);
     for (name, record) in names.iter().zip(&records) {
-        log.is(name.mutex(), &[record], "each event has runs of its own");
+        log.is(name.mutex(), &[record], "each event has its own runs");
     }
     match log.0.events() {
         Err(error) if error.is_unsupported() => {}
@@ -204,9 +206,9 @@ pub(super) fn the_log_of_one_event_has_nothing_to_do_with_anything_else<H: Harne
             }
         }
     }
-    names.iter().skip(1).step_by(2).for_each(|name| subject.is_free(name, "a log takes no name"));
+    names.iter().skip(1).step_by(2).for_each(|name| subject.is_free(name, "a write to the log takes no name"));
     for lease in &leases {
-        subject.is_held_by(lease, "a log leaves leases alone");
+        subject.is_held_by(lease, "a write to the log changes no lease");
         subject.releases(lease);
     }
     CaseResult::Passed
@@ -234,10 +236,10 @@ pub(super) fn no_run_is_lost_and_none_too_many_stays_where_many_write_at_once<H:
     exactly(WRITERS, 0..ROUNDS, write, |()| {});
     let records = |name: &MutexName| answered("runs", name, log.0.runs(name.mutex()));
     let ended = records(&all).iter().filter(|record| record.end().is_some()).count();
-    must(ended == WRITERS * ROUNDS, "no end of a run is lost", &all, format_args!("{ended} are there"));
+    must(ended == WRITERS * ROUNDS, "no end of a run is lost", &all, format_args!("{ended} were found"));
     for name in (0..ROUNDS).map(few) {
         let kept = records(&name).len();
-        must(kept == 2, "the log keeps no more runs than it should", &name, format_args!("{kept} are there"));
+        must(kept == 2, "the log keeps no more runs than it should", &name, format_args!("{kept} were found"));
     }
     CaseResult::Passed
 }

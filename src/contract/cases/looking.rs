@@ -15,19 +15,19 @@ use crate::store::event_mutex::{EventMutex, held::Held, held::Names};
 pub(super) fn looking_at_a_free_name_leaves_it_free<H: Harness>(subject: &Subject<H>) {
     let name = subject.name("free");
     for _ in 0..10 {
-        subject.is_free(&name, "looking takes nothing");
+        subject.is_free(&name, "a read takes nothing");
         let holder = subject.holder(&name);
-        must(holder.is_none(), "nobody holds a free name", &name, format_args!("the holder is {holder:?}"));
+        must(holder.is_none(), "a free name has no holder", &name, format_args!("the holder is {holder:?}"));
     }
     let lease = subject.create(&name);
     subject.releases(&lease);
-    subject.is_free(&name, "looking takes nothing");
+    subject.is_free(&name, "a read takes nothing");
 }
 
 pub(super) fn looking_at_a_held_name_does_not_end_it<H: Harness>(subject: &Subject<H>) {
     let lease = subject.create(&subject.name("held"));
     for _ in 0..100 {
-        subject.is_held_by(&lease, "looking ends nothing");
+        subject.is_held_by(&lease, "a read ends no lease");
     }
     subject.is_refused(lease.name());
     subject.releases(&lease);
@@ -41,7 +41,7 @@ pub(super) fn looking_at_a_held_name_does_not_prolong_it<H: Harness>(subject: &S
         subject.exists(&name);
         subject.holder(&name);
     }
-    subject.is_free(&name, "looking prolongs nothing");
+    subject.is_free(&name, "a read prolongs no lease");
     subject.create(&name);
 }
 
@@ -62,7 +62,7 @@ pub(super) fn looking_never_makes_a_create_fail<H: Harness>(subject: &Subject<H>
     let create = |_| {
         let promise = "a read makes no create fail";
         let lease = subject.try_create(&name).unwrap_or_else(|| broken(promise, &name, "the only create was refused"));
-        subject.is_held(&name, "looking ends nothing");
+        subject.is_held(&name, "a read ends no lease");
         subject.releases(&lease);
     };
     beside(3, look, || repeat(20, 1_000, create));
@@ -72,27 +72,27 @@ pub(super) fn the_holder_is_told_truly_or_not_at_all<H: Harness>(subject: &Subje
     let name = subject.name("holder");
     let lease = subject.create(&name);
     let told = subject.holder(&name);
-    subject.is_told(&lease, told.as_ref(), "the holder is told truly");
+    subject.is_told(&lease, told.as_ref(), "the answer names the right holder");
     let Some(told) = told else {
         return CaseResult::DoesNotApply("the store keeps no holders");
     };
-    let promise = "the holder of a name is known, with the beginning and the end of its lease";
-    must(told.pid() == std::process::id(), promise, &name, format_args!("told {told:?}"));
-    must(!told.host().is_empty(), promise, &name, format_args!("told {told:?}"));
+    let promise = "a holder has its host, its process id, and the start and the end of its lease";
+    must(told.pid() == std::process::id(), promise, &name, format_args!("found {told:?}"));
+    must(!told.host().is_empty(), promise, &name, format_args!("found {told:?}"));
     let term = TimeDelta::from_std(long().get()).expect("ten minutes are a time span");
     let off = (told.until() - told.since() - term).abs();
     must(off < TimeDelta::seconds(2), promise, &name, format_args!("found {told:?} for a term of {term}"));
     subject.releases(&lease);
     let after = subject.holder(&name);
-    must(after.is_none(), "nobody holds a free name", &name, format_args!("told {after:?}"));
+    must(after.is_none(), "a free name has no holder", &name, format_args!("found {after:?}"));
 
     let next = subject.create(&name);
-    subject.is_told(&next, subject.holder(&name).as_ref(), "the answer names the right holder, and then the next one");
+    subject.is_told(&next, subject.holder(&name).as_ref(), "after a release, the answer names the next holder");
     subject.releases(&next);
     subject.create_for(&name, subject.short());
     subject.let_pass(subject.short());
     let after = subject.holder(&name);
-    must(after.is_none(), "an expired name has no holder", &name, format_args!("told {after:?}"));
+    must(after.is_none(), "an expired name has no holder", &name, format_args!("found {after:?}"));
     CaseResult::Passed
 }
 
@@ -113,7 +113,12 @@ pub(super) fn the_holder_tells_for_which_occurrence_it_holds<H: Harness>(subject
                 let told = subject.holder(&name).and_then(|holder| holder.occurrence());
                 must(told == occurrence, promise, &name, format_args!("found {told:?} instead of {occurrence:?}"));
                 if can_extend && !is_extended {
-                    must(subject.extend(&lease, long()), "its owner extends it", &name, "it was not extended");
+                    must(
+                        subject.extend(&lease, long()),
+                        "the owner can extend its lease",
+                        &name,
+                        "extend answered false",
+                    );
                 }
             }
             subject.releases(&lease);
@@ -155,20 +160,20 @@ pub(super) fn the_holder_tells_its_application_and_its_instance<H: Harness>(subj
     }
     let lease = subject.create(&name);
     let told = subject.holder(&name).and_then(|holder| holder.application().map(str::to_owned));
-    must(told.is_none(), "a holder without an application has none", &name, format_args!("told {told:?}"));
+    must(told.is_none(), "a holder without an application has none", &name, format_args!("found {told:?}"));
     subject.releases(&lease);
     CaseResult::Passed
 }
 
 pub(super) fn each_of_several_names_is_told_that_is_held<H: Harness>(subject: &Subject<H>) {
-    let promise = "a read of several names returns the held ones, and no others";
+    let promise = "a read of several names returns the held names, and no others";
     let (one, other) = (subject.name("one of several"), subject.name("another of several"));
     let marks = (1..=100).map(|number| one.mark("event", format!("place {number}")));
     let of_other = [other.clone(), other.claim("event", occurrence(0))];
     let names: Vec<MutexName> = marks.chain([one.clone(), one.claim("event", occurrence(0))]).chain(of_other).collect();
     let are_told = |expected: &[&Lease]| {
         let told = subject.held(Names::Each(&names)).unwrap_or_else(|| {
-            broken("a store reads several names, one by one if need be", &one, "held says that it can't")
+            broken("every store can read several names", &one, "held answered that the store can't do this")
         });
         let same = told.iter().map(Held::name).eq(expected.iter().map(|lease| lease.name()));
         must(same, promise, &one, format_args!("found {told:?} instead of {expected:?}"));
@@ -195,7 +200,7 @@ pub(super) fn a_store_lists_the_leases_that_are_held_and_nothing_else<H: Harness
     let prefix = subject.name("listed:");
     let name = |text: &str| subject.name(format_args!("listed:{text}"));
     let held = ["", "a", "b", "a:b", "c", "C"].map(|text| subject.create(&name(text)));
-    // Names with another prefix, names of other kinds, and names that are no longer held.
+    // The list must not have names with another prefix, names of other kinds, or names that are not held any more.
     for other in ["listed", "Listed:a", "listed;", "other:listed:"] {
         subject.create(&subject.name(other));
     }
@@ -257,8 +262,8 @@ pub(super) fn a_prefix_is_text_and_no_pattern<H: Harness>(subject: &Subject<H>) 
     CaseResult::Passed
 }
 
-/// Returns why a case does not apply; `None`: the store lists the leases of a prefix. A store that can't list them must
-/// say so each time.
+/// Returns the reason why a case does not apply, or `None` if the store can list leases by a prefix. Fails if the store
+/// can do so only sometimes.
 fn can_not_list<H: Harness>(subject: &Subject<H>) -> Option<CaseResult> {
     let name = subject.name("whether leases are listed");
     let list = || subject.held(Names::LeasesWithPrefix(name.mutex())).map(|held| held.len());
@@ -274,14 +279,14 @@ fn can_not_list<H: Harness>(subject: &Subject<H>) -> Option<CaseResult> {
     }
 }
 
-/// Checks that each lease of this prefix is listed once, with the holder that `holder` returns for its name.
+/// Checks that the list by `prefix` has exactly the leases `expected`, each once and with the right holder.
 #[track_caller]
 fn are_listed<H: Harness>(subject: &Subject<H>, prefix: &str, expected: &[&Lease]) {
     let mut listed = subject.held(Names::LeasesWithPrefix(prefix)).unwrap_or_default();
     listed.sort_by(|a, b| a.name().cmp(b.name()));
     let mut expected = expected.to_vec();
     expected.sort_by(|a, b| a.name().cmp(b.name()));
-    let promise = "the leases of a prefix are those of the names that begin with it";
+    let promise = "a list by prefix has exactly the leases whose names begin with the prefix";
     let names = listed.iter().map(Held::name);
     let same = names.eq(expected.iter().map(|lease| lease.name()));
     let happened = format_args!("{listed:?} were listed instead of {expected:?}");

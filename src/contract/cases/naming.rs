@@ -1,4 +1,4 @@
-//! Cases of odd names: two names are the same only if they are equal byte by byte.
+//! Cases of odd names: names that differ in a single byte are different names.
 
 use std::collections::HashSet;
 
@@ -8,8 +8,8 @@ use crate::contract::harness::Harness;
 use crate::contract::subject::{Subject, lease, occurrence};
 use crate::lease::{name::MutexName, request::Lease};
 
-/// Names that some stores confuse: each pair has cost a user a lock.
-#[rustfmt::skip] // a line for each kind of hazard
+/// Names that some stores confuse with one another.
+#[rustfmt::skip] // Each block has one kind of hazard.
 pub(super) const ODD: &[&str] = &[
     // Upper and lower case in several alphabets, and characters that look or sort alike.
     "name", "Name", "NAME", "stra\u{df}e", "strasse", "STRASSE", "stra\u{1e9e}e", "i", "I", "\u{130}", "\u{131}",
@@ -30,7 +30,7 @@ pub(super) const ODD: &[&str] = &[
 pub(super) fn one_name_has_nothing_to_do_with_another<H: Harness>(subject: &Subject<H>) {
     let (one, other) = (subject.name("one"), subject.name("other"));
     let held = subject.create(&one);
-    subject.is_free(&other, "a name is free while another one is held");
+    subject.is_free(&other, "a name is free while another name is held");
     let other_held = subject.create(&other);
     subject.releases(&held);
     subject.is_held_by(&other_held, "a name is held although another was released");
@@ -77,7 +77,7 @@ pub(super) fn a_lease_and_a_claim_never_collide<H: Harness>(subject: &Subject<H>
         subject.name("a/a"),
         subject.name("a:a"),
     ];
-    // Leases whose names are the texts of claims.
+    // Leases with names that equal the text of a claim, or parts of that text.
     names.extend(texts(claim.to_string()));
     names.extend([a, b]);
     all_are_held_at_once(subject, &names);
@@ -98,7 +98,7 @@ pub(super) fn a_permit_collides_with_nothing_else<H: Harness>(subject: &Subject<
         a.permit("b", "day@1970-01-01T00:00:00+00:00"),
         a.permit("A", "day@1970-01-01T00:00:00+00:00"),
         b.permit("a", "day@1970-01-01T00:00:00+00:00"),
-        // The occurrences that these texts name, and the texts that a store may keep for these occurrences.
+        // A claim on an occurrence, and permits whose periods are texts that a store may use for this occurrence.
         a.claim("a", at),
         a.permit("a", "1970-01-01T00:00:00Z"),
         a.permit("a", at.to_rfc3339()),
@@ -106,7 +106,7 @@ pub(super) fn a_permit_collides_with_nothing_else<H: Harness>(subject: &Subject<
         a.permit("a", at.timestamp().to_string()),
         a.permit("a", "a/1970-01-01T00:00:00Z"),
         a.claim("day@1970-01-01T00:00:00+00:00", at),
-        // A mark with this text, or with a similar one.
+        // Markers whose texts equal the period of a permit, or are similar.
         a.mark("a", "day@1970-01-01T00:00:00+00:00"),
         a.mark("a", "day@1970-01-01T00:00:00+00:00 "),
         a.mark("b", "day@1970-01-01T00:00:00+00:00"),
@@ -114,7 +114,7 @@ pub(super) fn a_permit_collides_with_nothing_else<H: Harness>(subject: &Subject<
         a.mark("a", "1970-01-01T00:00:00Z"),
         a.mark("b", "c/d"),
         a.mark("", ""),
-        // Where one part ends and the next begins.
+        // Names that would be equal if a store joined their parts without a clear separator.
         a.permit("b", "c/d"),
         a.permit("b/c", "d"),
         a.permit("b%2Fc", "d"),
@@ -149,14 +149,14 @@ pub(super) fn the_longest_names_are_told_apart_at_their_last_character<H: Harnes
     let longest = lease(wide('\u{1f602}'));
     for last in ['\u{1f600}', '\u{1f601}'] {
         names.extend([0, 1].map(|number| longest.claim(wide(last), occurrence(number))));
-        // As long as a schedule's are.
+        // The periods of a schedule have at most 128 characters.
         names.extend(['a', 'b'].map(|end| longest.permit(wide(last), "\u{1f600}".repeat(127) + &end.to_string())));
     }
     names.push(longest);
     all_are_held_at_once(subject, &names);
 }
 
-/// Checks that each name is granted while the others are held, and stays held until that name is released.
+/// Checks that each name is granted while the other names are held, and that it stays held until it is released.
 fn all_are_held_at_once<H: Harness>(subject: &Subject<H>, names: &[MutexName]) {
     let different: HashSet<&MutexName> = names.iter().collect();
     assert_eq!(different.len(), names.len(), "the suite lists a name twice");
@@ -173,21 +173,21 @@ fn all_are_held_at_once<H: Harness>(subject: &Subject<H>, names: &[MutexName]) {
     }
     for (at, lease) in leases.iter().enumerate() {
         subject.releases(lease);
-        subject.is_free(lease.name(), "a name that was released is free although names like it are held");
-        // Neighbours in the list are the most alike.
+        subject.is_free(lease.name(), "a name that was released is free although similar names are held");
+        // Names that are near each other in the list are the most similar.
         for other in leases[at + 1..].iter().take(8) {
-            subject.is_held_by(other, "a name stays held although one like it was released");
+            subject.is_held_by(other, "a name stays held although a similar name was released");
         }
     }
 }
 
-/// Maps a byte of the run's text to a character of four bytes in UTF-8.
+/// Maps a byte to a character that has four bytes in UTF-8.
 fn wide_character(byte: u8) -> char {
     char::from_u32(0x1f300 + u32::from(byte)).expect("the plane of pictographs has no gaps")
 }
 
-/// Returns a character of four bytes that most likely no other run uses. A name of one character has no room for a
-/// longer prefix.
+/// Returns a character of four bytes that is made from a hash of `run`, the beginning of all names of the case. As a
+/// name of one character, it has no room for that beginning, but most likely no other case uses it at the same time.
 fn own_wide_character(run: &str) -> String {
     let hash = run.bytes().fold(0xcbf2_9ce4_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
     let private_use = char::from_u32(0x000f_0000 + hash % 0xfffd).expect("a plane of private use has no gaps");

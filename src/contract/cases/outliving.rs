@@ -55,10 +55,10 @@ pub(super) fn a_forget_frees_a_name_whoever_has_its_lifeline<H: Harness>(subject
     let lease = subject.create(&name);
     let _lifeline = lifeline_of(subject, &lease);
     subject.releases(&lease);
-    subject.is_free(&name, "a name that was released is free, whoever has its lifeline");
+    subject.is_free(&name, "a name that was released is free, even if a process has its lifeline");
     let next = subject.create_for(&name, subject.short());
     subject.let_pass(subject.short());
-    subject.is_free(&name, "a lifeline has nothing to do with the next lease");
+    subject.is_free(&name, "a lifeline does not prolong the next lease");
     must(!subject.forget(&next), "a lease ends with its term", &name, "forget answered true");
     CaseResult::Passed
 }
@@ -75,9 +75,9 @@ pub(super) fn a_later_release_frees_a_name_whoever_has_its_lifeline<H: Harness>(
         let released = subject.release_after(&lease, minimum_hold);
         must(released, "the owner can release its lease with a minimum hold", name, "it answered false");
         let exists = subject.before(end, subject.exists(name))?;
-        must(exists, "a name that is released later is held until then", name, "exists answered false");
+        must(exists, "a name is held until its minimum hold is over", name, "exists answered false");
         subject.let_pass(minimum_hold);
-        subject.is_free(name, "a name that was to be released later is free then, even if a process has its lifeline");
+        subject.is_free(name, "a name is free when its minimum hold is over, even if a process has its lifeline");
         subject.create(name);
         Some(())
     });
@@ -91,11 +91,11 @@ pub(super) fn a_break_frees_a_name_whoever_has_its_lifeline<H: Harness>(subject:
     let lease = subject.create(&subject.name("broken"));
     let _lifeline = lifeline_of(subject, &lease);
     let freed = subject.break_lease(lease.name());
-    must(freed, "a break frees a name for any holder", lease.name(), "break_lease answered that nobody held it");
+    must(freed, "a break frees a name, whichever owner holds it", lease.name(), "break_lease returned None");
     subject.is_free(lease.name(), "a broken name is free, even if a process has its lifeline");
     let holder = subject.create(lease.name());
     must(!subject.forget(&lease), "the forget of the former holder returns false", lease.name(), "it answered true");
-    subject.is_held_by(&holder, "a former holder with a lifeline changes nothing for the new one");
+    subject.is_held_by(&holder, "a former holder with a lifeline changes nothing for the new holder");
     CaseResult::Passed
 }
 
@@ -141,8 +141,8 @@ pub(super) fn a_lease_without_a_lifeline_is_as_it_was<H: Harness>(subject: &Subj
     CaseResult::Passed
 }
 
-/// Takes a lease of a few short terms, and its lifeline. `None`: the machine was slow, so the lease may have ended
-/// before the lifeline was requested.
+/// Acquires a lease of a few short terms, and gets its lifeline. Returns `None` if the machine was so slow that the
+/// lease may have ended before the store answered.
 fn short_with_lifeline<H: Harness>(subject: &Subject<H>, name: &MutexName) -> Option<(Lease, Lifeline)> {
     let lease = subject.create_for(name, subject.shorts(4));
     let answer = subject.mutex.lifeline(&lease);
@@ -158,9 +158,8 @@ fn lifeline_of<H: Harness>(subject: &Subject<H>, lease: &Lease) -> Lifeline {
 
 #[track_caller]
 fn given(lease: &Lease, lifeline: Option<Lifeline>) -> Lifeline {
-    lifeline.unwrap_or_else(|| {
-        broken("a store gives lifelines always or never", lease.name(), "lifeline answered that there is none")
-    })
+    lifeline
+        .unwrap_or_else(|| broken("a store gives lifelines always or never", lease.name(), "lifeline returned None"))
 }
 
 #[track_caller]

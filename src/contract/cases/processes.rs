@@ -19,8 +19,8 @@ use crate::store::event_mutex::{EventMutex, lifeline::Lifeline};
 const PROCESSES: usize = 4;
 const NAMES: usize = 1_000;
 
-/// The number of names that the processes compete for before the winners release them. A store may keep a file open for
-/// each held name.
+/// The number of names in a round. The winners release their names after each round, because a store may keep a file
+/// open for each held name.
 const ROUND: usize = 100;
 const UPDATES: u64 = 50;
 
@@ -36,15 +36,15 @@ pub(super) fn of_four_processes_exactly_one_wins_each_of_a_thousand_names<H: Har
     let mut others = start_together(subject, &address, "win");
     repeat(1, NAMES / ROUND, |number| {
         let round = number * ROUND;
-        // Each process keeps its names until all processes have answered: a store may free the names of a process that
-        // ends.
+        // Each process lives and keeps its names until all processes have answered. Otherwise a name could be won
+        // twice, because a store may free the names of a process that ends.
         for other in &mut others {
             other.tell(&round.to_string());
         }
         let mut winners = [0; ROUND];
         for other in &others {
             for number in other.hear().split_whitespace() {
-                let number: usize = number.parse().expect("a process says the numbers of the names that it won");
+                let number: usize = number.parse().expect("a process sends the numbers of the names that it won");
                 winners[number - round] += 1;
             }
         }
@@ -55,7 +55,7 @@ pub(super) fn of_four_processes_exactly_one_wins_each_of_a_thousand_names<H: Har
             subject.is_held(&name, "a name that another process created is held");
         }
         for other in &mut others {
-            other.tell("give them back");
+            other.tell("release");
         }
     });
     CaseResult::Passed
@@ -93,7 +93,7 @@ pub(super) fn the_name_of_a_killed_process_is_free_when_its_term_is_over<H: Harn
     let next = subject.create(&name);
     let happened = format_args!("{} came after {token}", next.token());
     must(next.token().get() > token, "tokens rise after the death of a holder", &name, happened);
-    subject.is_held_by(&next, "the process after a killed one holds the name");
+    subject.is_held_by(&next, "the new owner holds the name of a killed process");
     subject.releases(&next);
     CaseResult::Passed
 }
@@ -110,7 +110,7 @@ pub(super) fn a_process_that_was_late_can_not_come_back<H: Harness>(subject: &Su
         other.tell(word);
         let answer = other.hear();
         let refused = answer == "false" || (word == "extend" && answer == "unsupported");
-        let happened = format_args!("its {word} answered {answer}");
+        let happened = format_args!("{word} answered {answer}");
         must(refused, "a late process can't get its lease back", &name, happened);
         subject.is_held_by(&holder, "a late process changes nothing for the new holder");
         subject.is_refused(&name);
@@ -136,7 +136,7 @@ pub(super) fn a_name_that_is_released_later_outlives_its_process<H: Harness>(sub
         let end = subject.clock.moment().plus(minimum_hold.get());
         other.tell("release later");
         let answer = other.hear();
-        // Too late to be its own, perhaps.
+        // If the term may have been over at the release, the answer proves nothing.
         subject.before(asked.plus(held_term(subject).get()), ())?;
         must(
             answer == "true",
@@ -146,9 +146,9 @@ pub(super) fn a_name_that_is_released_later_outlives_its_process<H: Harness>(sub
         );
         other.tell("leave");
         other.leaves();
-        // By now, the requested term is over, too.
+        // After this, the requested term is over, and only the minimum hold is left.
         subject.let_pass(held_term(subject));
-        let promise = "a name that is released later outlives its process";
+        let promise = "a name stays held until its minimum hold is over, even if its process ends";
         let exists = subject.before(end, subject.exists(name))?;
         must(exists, promise, name, "exists answered false");
         let created = subject.before(end, subject.try_create(name))?;
@@ -159,11 +159,11 @@ pub(super) fn a_name_that_is_released_later_outlives_its_process<H: Harness>(sub
                 same,
                 "the answer names the right holder, even if its process has ended",
                 name,
-                format_args!("told {told:?}"),
+                format_args!("found {told:?}"),
             );
         }
         subject.let_pass(minimum_hold);
-        subject.is_free(name, "a name that was to be released later is free then, whatever processes are left");
+        subject.is_free(name, "a name is free when its minimum hold is over, even if its process has ended");
         subject.create(name);
         Some(())
     });
@@ -194,10 +194,10 @@ pub(super) fn a_lease_of_a_killed_process_lasts_as_long_as_a_command_has_its_lif
                 same,
                 "the answer names the right holder, even if its process has ended",
                 name,
-                format_args!("told {told:?}"),
+                format_args!("found {told:?}"),
             );
         }
-        // The command ends when its input ends. Its input is that of the killed process.
+        // The command has the input of the killed process. The drop closes this input, so that the command ends.
         drop(other);
         let promise = "a lease of a killed process ends with the command that has its lifeline";
         let next = patiently(promise, name, || subject.try_create(name));
@@ -231,8 +231,8 @@ pub(super) fn a_lease_of_a_killed_process_ends_when_nobody_has_its_lifeline<H: H
     CaseResult::Passed
 }
 
-/// Lets another process take this name and request its lifeline. Returns the token. `None`: the machine was slow, so
-/// the term may have been over.
+/// Lets another process acquire this name and request the lifeline of its lease. Returns the token, or `None` if the
+/// machine was so slow that the term may have been over.
 fn held_with_lifeline<H: Harness>(
     subject: &Subject<H>,
     other: &mut Other,
@@ -248,10 +248,11 @@ fn held_with_lifeline<H: Harness>(
     subject.before(end, ())?;
     let promise = "a process gets the lifeline of the lease that it holds";
     must(answer == "done", promise, name, format_args!("lifeline answered {answer}"));
-    Some(token.parse().expect("a process says the token of its lease"))
+    Some(token.parse().expect("a process sends the token of its lease"))
 }
 
-/// Returns a name that another process holds, and its token. The name was read before its term was over.
+/// Lets another process acquire a name, and checks that this process sees the name as held. Returns the name and the
+/// token.
 fn held_by<H: Harness>(subject: &Subject<H>, other: &mut Other) -> (MutexName, u64) {
     must_hear(other, "ready");
     subject.in_time(|name| {
@@ -259,7 +260,7 @@ fn held_by<H: Harness>(subject: &Subject<H>, other: &mut Other) -> (MutexName, u
         other.tell(&format!("hold {}", name.mutex()));
         let answer = other.hear();
         let Ok(token) = answer.parse() else {
-            broken("a free name is granted to another process", name, format_args!("its create answered {answer}"));
+            broken("a free name is granted to another process", name, format_args!("create answered {answer}"));
         };
         let exists = subject.before(end, subject.exists(name))?;
         must(exists, "a name that another process holds is held", name, "exists answered false");
@@ -275,7 +276,7 @@ fn held_by<H: Harness>(subject: &Subject<H>, other: &mut Other) -> (MutexName, u
     })
 }
 
-/// Plays the role for which another process started this one.
+/// Plays a role of a case. The case runs in the process that started this process.
 pub(in crate::contract) fn play<H: Harness>(subject: &Subject<H>, role: &str, words: &Receiver<String>) {
     say("ready");
     match role {
@@ -286,10 +287,11 @@ pub(in crate::contract) fn play<H: Harness>(subject: &Subject<H>, role: &str, wo
     }
 }
 
-/// Plays rounds. A word from the case is the first name of a round; the next word ends the round.
+/// Plays rounds. For each round, the case sends two words: the number of the first name, and a word that ends the
+/// round.
 fn win<H: Harness>(subject: &Subject<H>, words: &Receiver<String>) {
     for word in words {
-        let round: usize = word.parse().expect("a case says where its round begins");
+        let round: usize = word.parse().expect("a case sends the number of the first name of a round");
         let create = |number| Some((number, subject.try_create(&contested(subject, number))?));
         let won: Vec<(usize, Lease)> = (round..round + ROUND).filter_map(create).collect();
         let numbers: Vec<String> = won.iter().map(|(number, _)| number.to_string()).collect();
@@ -325,7 +327,7 @@ fn count<H: Harness>(subject: &Subject<H>) {
 
 fn hold<H: Harness>(subject: &Subject<H>, words: &Receiver<String>) {
     let mut held = None;
-    // To the end of this process.
+    // These are kept until this process ends.
     let (mut lifelines, mut commands) = (Vec::new(), Vec::new());
     for word in words {
         match (word.as_str(), &held) {
@@ -349,7 +351,7 @@ fn hold<H: Harness>(subject: &Subject<H>, words: &Receiver<String>) {
             ("leave", _) => return,
             (word, _) => {
                 let name = word.strip_prefix("hold ").map(lease);
-                let name = name.expect("a case says one of these words");
+                let name = name.expect("a case sends one of these words");
                 let lease = subject.create_for(&name, held_term(subject));
                 say(&lease.token().to_string());
                 held = Some(lease);
@@ -361,8 +363,8 @@ fn hold<H: Harness>(subject: &Subject<H>, words: &Receiver<String>) {
 /// Starts a command that has the lifeline open, and that ends when the input of this process ends.
 #[cfg(unix)]
 fn command_with(lifeline: Lifeline) -> Child {
-    // The command writes nothing to stderr. It reads the input of this process; the process itself does not read it any
-    // more.
+    // `cat` writes nothing to standard error, so the lifeline can take that place. It reads the input that it inherits,
+    // and ends when that input is closed.
     let command = Command::new("cat").stdout(Stdio::null()).stderr(lifeline.into_parts().0).spawn();
     command.expect("every Unix has a `cat`")
 }
@@ -401,13 +403,12 @@ fn held_term<H: Harness>(subject: &Subject<H>) -> Term {
     subject.shorts(4)
 }
 
-/// Returns how long a name stays held after a process has released it with a minimum hold: longer than the requested
-/// term.
+/// Returns the minimum hold of a release. It is longer than the term of the lease.
 fn released_after<H: Harness>(subject: &Subject<H>) -> Term {
     subject.shorts(8)
 }
 
-/// Returns the file where the processes count their runs, and keep the last token.
+/// Returns the path of the file in which the processes count their updates and keep the last token.
 fn counter<H: Harness>(subject: &Subject<H>) -> PathBuf {
     env::temp_dir().join(format!("soloist {}", subject.run))
 }
@@ -415,7 +416,11 @@ fn counter<H: Harness>(subject: &Subject<H>) -> PathBuf {
 fn read_counter(file: &Path) -> (u64, u64) {
     let text = fs::read_to_string(file).expect("the counter is there until all processes are done");
     let numbers = text.split_once(' ').and_then(|(count, token)| Some((count.parse().ok()?, token.parse().ok()?)));
-    numbers.unwrap_or_else(|| panic!("promised: one at a time; but the guarded file was read half-written: {text:?}"))
+    numbers.unwrap_or_else(|| {
+        panic!(
+            "promised: only one process at a time holds the name; but the guarded file was read half-written: {text:?}"
+        )
+    })
 }
 
 struct RemoveOnDrop<'a>(&'a Path);

@@ -1,5 +1,5 @@
-//! Cases of releases, at once and later, and of `break_lease`. A name that is to be released later stays held until
-//! then, even if its process ends.
+//! Cases of releases, with and without a minimum hold, and of `break_lease`. A name with a minimum hold stays held for
+//! that time, even if its process ends.
 
 use crate::contract::harness::Harness;
 use crate::contract::subject::{CaseResult, Subject, long, must};
@@ -13,8 +13,8 @@ pub(super) fn several_leases_are_released_in_order<H: Harness>(subject: &Subject
     subject.releases(&leases[2]);
     let holder = subject.create(&names[2]);
     let answers = subject.release_all(&leases);
-    let promise = "each lease of several is released, or not, by itself";
-    let happened = format_args!("it answered {answers:?} for ours, free, another's, ours");
+    let promise = "each of several releases succeeds or fails independently of the others";
+    let happened = format_args!("it answered {answers:?} for leases that are held, free, another owner's, held");
     must(answers == [true, false, false, true], promise, &names[0], happened);
     subject.is_held_by(&holder, promise);
     for at in [0, 1, 3] {
@@ -32,19 +32,24 @@ pub(super) fn a_name_that_is_released_later_is_held_until_then<H: Harness>(subje
         let end = subject.clock.moment().plus(minimum_hold.get());
         is_released_after(subject, &lease, minimum_hold);
         subject.let_pass(subject.short());
-        let promise = "a name that is released later is held until then";
+        let promise = "a name is held until its minimum hold is over";
         let exists = subject.before(end, subject.exists(name))?;
         must(exists, promise, name, "exists answered false");
         let second = subject.before(end, subject.try_create(name))?;
         must(second.is_none(), promise, name, "another create was granted");
         if let Some(told) = subject.before(end, subject.holder(name))? {
             let same = told.owner() == lease.owner() && told.token() == lease.token();
-            must(same, "a process that releases a name later holds it until then", name, format_args!("told {told:?}"));
+            must(
+                same,
+                "the releasing owner is the holder until the minimum hold is over",
+                name,
+                format_args!("found {told:?}"),
+            );
         }
         subject.let_pass(minimum_hold);
-        subject.is_free(name, "a name that was to be released later is free then");
+        subject.is_free(name, "a name is free when its minimum hold is over");
         let next = subject.create(name);
-        must(next.token() > lease.token(), "tokens rise after a later release", name, format_args!("got {next:?}"));
+        must(next.token() > lease.token(), "tokens rise after a minimum hold", name, format_args!("got {next:?}"));
         Some(())
     });
     CaseResult::Passed
@@ -57,7 +62,7 @@ pub(super) fn a_later_release_shortens_and_lengthens<H: Harness>(subject: &Subje
     let shortened = subject.create(&subject.name("shortened"));
     is_released_after(subject, &shortened, subject.short());
     subject.let_pass(subject.short());
-    subject.is_free(shortened.name(), "a name is free after its later release, however long its term was");
+    subject.is_free(shortened.name(), "a name is free when its minimum hold is over, even if its term was longer");
 
     let (term, minimum_hold) = (subject.shorts(2), subject.shorts(6));
     subject.in_time(|name| {
@@ -65,14 +70,19 @@ pub(super) fn a_later_release_shortens_and_lengthens<H: Harness>(subject: &Subje
         subject.before(lease.deadline(), ())?;
         let end = subject.clock.moment().plus(minimum_hold.get());
         let released = subject.release_after(&lease, minimum_hold);
-        // Too late to be ours, perhaps.
+        // If the term may have been over at the release, the answer proves nothing.
         subject.before(lease.deadline(), ())?;
         must(released, "the owner can release its lease with a minimum hold", name, "it answered false");
         subject.let_pass(term);
         let exists = subject.before(end, subject.exists(name))?;
-        must(exists, "a name is held until its later release, however short its term was", name, "exists said false");
+        must(
+            exists,
+            "a name is held until its minimum hold is over, even if its term was shorter",
+            name,
+            "exists answered false",
+        );
         subject.let_pass(minimum_hold);
-        subject.is_free(name, "a name that was to be released later is free then");
+        subject.is_free(name, "a name is free when its minimum hold is over");
         Some(())
     });
     CaseResult::Passed
@@ -90,7 +100,7 @@ pub(super) fn a_later_release_of_what_is_not_ours_any_more_takes_nothing<H: Harn
     subject.let_pass(subject.short());
     for lease in [&released, &ended] {
         is_not_released(subject, lease, long());
-        subject.is_free(lease.name(), "a later release of a free name takes nothing");
+        subject.is_free(lease.name(), "a release with a minimum hold takes nothing if the name is free");
         subject.create(lease.name());
     }
     CaseResult::Passed
@@ -106,8 +116,7 @@ pub(super) fn a_late_later_release_leaves_the_new_holder_alone<H: Harness>(subje
     let holder = subject.create(&name);
     is_not_released(subject, &late, subject.short());
     subject.let_pass(subject.short());
-    subject
-        .is_held_by(&holder, "a late release changes nothing for the new holder, even if it was to take effect later");
+    subject.is_held_by(&holder, "a late release with a minimum hold changes nothing for the new holder");
     subject.releases(&holder);
 
     let holder = subject.create_for(&name, subject.short());
@@ -131,8 +140,8 @@ pub(super) fn several_later_releases_are_independent<H: Harness>(subject: &Subje
         batch.release_after(lease, subject.short());
     }
     let (answers, _) = subject.carry_out(batch);
-    let promise = "each lease of several is released later, or not, by itself";
-    let happened = format_args!("it answered {answers:?} for ours, free, another's, ours");
+    let promise = "each of several releases with a minimum hold succeeds or fails independently of the others";
+    let happened = format_args!("it answered {answers:?} for leases that are held, free, another owner's, held");
     must(answers == [true, false, false, true], promise, &names[0], happened);
     subject.let_pass(subject.short());
     subject.is_held_by(&holder, promise);
@@ -153,7 +162,7 @@ pub(super) fn releases_of_one_batch_have_minimum_holds_of_their_own<H: Harness>(
         batch.add_release(subject.create(name), minimum_hold);
     }
     let (answers, _) = subject.carry_out(batch);
-    let promise = "each release of a batch has a minimum hold of its own";
+    let promise = "each release of a batch has its own minimum hold";
     must(answers == [true; 4], promise, &names[0], format_args!("it answered {answers:?}"));
     subject.is_free(&names[1], promise);
     subject.is_free(&names[3], promise);
@@ -173,7 +182,12 @@ fn is_released_after<H: Harness>(subject: &Subject<H>, lease: &Lease, minimum_ho
 #[track_caller]
 fn is_not_released<H: Harness>(subject: &Subject<H>, lease: &Lease, minimum_hold: Term) {
     let released = subject.release_after(lease, minimum_hold);
-    must(!released, "only the holder of a name can release it, now or later", lease.name(), "it answered true");
+    must(
+        !released,
+        "only the holder of a name can release it, also with a minimum hold",
+        lease.name(),
+        "it answered true",
+    );
 }
 
 pub(super) fn a_broken_name_is_free_and_its_holder_can_not_come_back<H: Harness>(subject: &Subject<H>) -> CaseResult {
@@ -183,13 +197,13 @@ pub(super) fn a_broken_name_is_free_and_its_holder_can_not_come_back<H: Harness>
     let name = subject.name("broken");
     let old = subject.create(&name);
     let freed = subject.break_lease(&name);
-    must(freed, "a break frees a name for any holder", &name, "break_lease answered that nobody held it");
+    must(freed, "a break frees a name, whichever owner holds it", &name, "break_lease returned None");
     subject.is_free(&name, "a broken name is free");
     is_lost(subject, &old);
     subject.is_free(&name, "the former holder of a broken name does not get it back");
     let holder = subject.create(&name);
     is_lost(subject, &old);
-    subject.is_held_by(&holder, "a former holder changes nothing for the new one");
+    subject.is_held_by(&holder, "a former holder changes nothing for the new holder");
     subject.is_refused(&name);
     subject.releases(&holder);
     CaseResult::Passed
@@ -227,5 +241,5 @@ fn is_lost<H: Harness>(subject: &Subject<H>, lease: &Lease) {
 #[track_caller]
 fn is_not_broken<H: Harness>(subject: &Subject<H>, name: &MutexName) {
     let freed = subject.break_lease(name);
-    must(!freed, "breaking a free name answers that nobody held it", name, "break_lease answered that it was held");
+    must(!freed, "a break of a free name returns None", name, "break_lease returned the holder of a held name");
 }

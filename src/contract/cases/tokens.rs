@@ -47,7 +47,7 @@ pub(super) fn tokens_rise_over_the_lease_and_all_claims_of_a_mutex<H: Harness>(s
         let grant = subject.is_admitted(&subject.both(&name, &name.claim("third", occurrence(number))));
         let granted = [grant.lease(), grant.claim()].map(|lease| lease.map(Lease::token));
         tokens.rise_to(granted.into_iter().flatten().min().unwrap_or(grant.token()));
-        // The lease and the claim of one admission may have one token. The next token is greater than both.
+        // The lease and the claim of one admission may have equal tokens. The next token is greater than both tokens.
         tokens.last = tokens.last.max(granted.into_iter().flatten().max());
         grant.lease().into_iter().for_each(|lease| subject.releases(lease));
     }

@@ -42,23 +42,23 @@ impl Admission {
     ///
     /// # Panics
     ///
-    /// If the name is that of a lease.
+    /// If `claim` has the name of a lease.
     pub fn claim_only(claim: LeaseRequest) -> Self {
         assert!(!claim.name().is_lease(), "{} is no claim: ask for it with `Admission::lease_only`", claim.name());
         Self { lease: None, claim: Some(claim), unless: Vec::new() }
     }
 
-    /// Asks for the lease or claim of this name alone.
+    /// Asks for `request` alone. The request can be for a lease or for a claim.
     pub(crate) fn of(request: LeaseRequest) -> Self {
         if request.name().is_lease() { Self::lease_only(request) } else { Self::claim_only(request) }
     }
 
-    /// Asks for a lease and a claim, both or neither. Make the claim by [`MutexName::claim`] and
-    /// [`LeaseRequest::with`], so that it has the mutex and the owner of the lease. Then a store decides on both in one step.
+    /// Asks for a lease and a claim together: the store grants both, or neither of them. Make the claim by
+    /// [`MutexName::claim`] and [`LeaseRequest::with`], so that it has the mutex and the owner of the lease.
     ///
     /// # Panics
     ///
-    /// If the claim has another mutex or another owner, or is no claim.
+    /// If `claim` is no claim, or if its mutex or its owner differs from that of `lease`.
     ///
     /// ```
     /// # use soloist::store::{Admission, LeaseRequest};
@@ -84,7 +84,7 @@ impl Admission {
         Self { lease: Some(lease), claim: Some(claim), unless: Vec::new() }
     }
 
-    /// Adds a name that excludes this admission: while any owner holds it, the admission is refused as
+    /// Adds a name that excludes this admission: while any owner holds `name`, the admission is refused as
     /// [`Excluded`](Admitted::Excluded).
     ///
     /// ```
@@ -127,7 +127,7 @@ impl Admission {
         self.request().name()
     }
 
-    /// Returns the text for this attempt in an error.
+    /// Returns the words for this attempt in an error, as in `could not admit lease/reports`.
     pub(crate) fn attempted(&self) -> String {
         format!("admit {}", self.name())
     }
@@ -137,13 +137,12 @@ impl Admission {
         self.request().owner()
     }
 
-    /// Returns the label of the holder, for people.
+    /// Returns the label of the requests, which the store keeps with the owner.
     #[cfg(feature = "redis")]
     pub(crate) fn label(&self) -> Option<&std::sync::Arc<crate::lease::label::Label>> {
         self.request().label()
     }
 
-    /// Returns the occurrence of the run.
     #[cfg(feature = "redis")]
     pub(crate) fn occurrence(&self) -> Option<chrono::DateTime<chrono::Utc>> {
         self.request().occurrence()
@@ -154,7 +153,8 @@ impl Admission {
         request.expect("an admission is made with a lease, a claim, or both")
     }
 
-    /// Returns the grant of this admission under one token, for stores that decide in one step.
+    /// Makes the grant of this admission: the lease and the claim get `token`. A store that decides in one step calls
+    /// this method.
     #[inline]
     pub fn granted(&self, token: FencingToken) -> Grant {
         Grant {
@@ -187,13 +187,13 @@ impl Admission {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Admitted {
-    /// The lease and the claim were granted, as far as they were asked for.
+    /// The store granted all that was requested: the lease, the claim, or both.
     Granted(Grant),
     /// Nothing was granted, because the lease is held. The holder is `None` if the store does not know it.
     LeaseTaken(Option<Holder>),
     /// Nothing was granted, because the occurrence is claimed. The holder is `None` if the store does not know it.
     ClaimTaken(Option<Holder>),
-    /// Nothing was granted, because this name is held, which [excludes](Admission::unless) the admission.
+    /// Nothing was granted, because a name that [excludes](Admission::unless) the admission is held.
     Excluded(Held),
 }
 

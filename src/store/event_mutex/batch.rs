@@ -61,8 +61,8 @@ impl LeaseRelease {
         &self.lease
     }
 
-    /// Returns how long the name stays held after the release, whether or not this process lives. `None` means that the
-    /// name is free at once.
+    /// Returns how long the name stays held after the release, even if this process ends. `None` means that the name is
+    /// free at once.
     pub fn minimum_hold(&self) -> Option<Term> {
         self.minimum_hold
     }
@@ -83,7 +83,7 @@ impl Batch {
         self.add_release(lease, None);
     }
 
-    /// Adds the release of a lease whose name stays held for this time after the release.
+    /// Adds the release of a lease. Its name stays held for the time `minimum_hold` after the release.
     pub fn release_after(&mut self, lease: Lease, minimum_hold: Term) {
         self.add_release(lease, Some(minimum_hold));
     }
@@ -99,7 +99,7 @@ impl Batch {
         self.admissions.push(Slot::new(admission));
     }
 
-    /// Returns the releases. An answer says whether the owner still held the lease.
+    /// Returns the releases. The answer to a release is `true` if the owner still held the lease.
     pub fn releases(&self) -> &[Slot<LeaseRelease, bool>] {
         &self.releases
     }
@@ -109,8 +109,8 @@ impl Batch {
         &self.admissions
     }
 
-    /// Returns the releases and the admissions, for a store that answers them.
-    #[expect(clippy::type_complexity, reason = "two slices, and no type that says more")]
+    /// Returns the releases and the admissions, so that a store can fill their slots.
+    #[expect(clippy::type_complexity, reason = "a type for the two slices would say no more")]
     pub fn slots_mut(&mut self) -> (&mut [Slot<LeaseRelease, bool>], &mut [Slot<Admission, Admitted>]) {
         (&mut self.releases, &mut self.admissions)
     }
@@ -121,19 +121,19 @@ impl Batch {
         self.releases.is_empty() && self.admissions.is_empty()
     }
 
-    /// Returns the first answer that says that the store as a whole is unavailable.
+    /// Returns the first error that concerns the store as a whole.
     pub(crate) fn outage(&self) -> Option<&MutexError> {
         let of_releases = self.releases.iter().find_map(Slot::outage);
         of_releases.or_else(|| self.admissions.iter().find_map(Slot::outage))
     }
 
-    /// Takes the answer to the admission at this index.
+    /// Takes the answer to the admission at index `at`.
     #[inline]
     pub(crate) fn take_admission(&mut self, at: usize) -> Result<Admitted, MutexError> {
         self.admissions[at].take_answer(|asked| no_answer(asked.attempted(), None))
     }
 
-    /// Takes the answer to the release at this index. A failure is logged.
+    /// Takes the answer to the release at index `at`, and logs a failure.
     #[inline]
     pub(crate) fn take_release(&mut self, at: usize) -> Release {
         let slot = &mut self.releases[at];
@@ -153,7 +153,7 @@ impl Batch {
         self.admissions.clear();
     }
 
-    /// Refuses the admissions because of the store's `first` error, and runs `ask` with the releases alone.
+    /// Answers all admissions with the error `first`, without a request, and calls `ask` with the releases alone.
     pub(crate) fn without_admissions(&mut self, first: &MutexError, ask: impl FnOnce(&mut Self)) {
         let mut admissions = mem::take(&mut self.admissions);
         for slot in &mut admissions {
@@ -164,7 +164,7 @@ impl Batch {
     }
 }
 
-/// Returns the error for a slot that the store left empty, with or without a panic.
+/// Returns the error for a slot that the store left empty. `panic` is the message if the store panicked.
 pub(crate) fn no_answer(attempted: String, panic: Option<&Arc<str>>) -> MutexError {
     match panic {
         Some(message) => MutexError::panicked(attempted, message),

@@ -1,6 +1,7 @@
 //! A macro that implements `EventMutex` for a handle of a store.
 
-/// Implements `EventMutex` for a handle: its `inner` is the store, and the trait forwards all other methods there.
+/// Implements `EventMutex` for a handle. `inner` returns the store, and the trait forwards the other methods to
+/// `inner`.
 macro_rules! delegate {
     (impl$(<$store:ident>)? EventMutex for $handle:ty, |$this:ident| $inner:expr) => {
         impl$(<$store: $crate::store::event_mutex::EventMutex>)? $crate::store::event_mutex::EventMutex for $handle {

@@ -23,8 +23,8 @@ pub struct Description {
 }
 
 impl Description {
-    /// Describes a store whose handles all share this value: its [identity](Self::identity) is the address of the value in memory.
-    /// Its scope is [`Scope::Unknown`], and it can't extend a lease.
+    /// Describes a store whose handles all share the value `shared`. The [identity](Self::identity) of the store is the
+    /// address of `shared` in memory. The scope is [`Scope::Unknown`], and the store can't extend a lease.
     pub fn of<T: ?Sized>(shared: &T) -> Self {
         Self { identity: StoreId::of(shared), scope: Scope::Unknown, can_extend: false }
     }
@@ -34,24 +34,26 @@ impl Description {
         Self { scope, ..self }
     }
 
-    /// Notes that the store has an [`extend`](crate::EventMutex::extend).
+    /// Records that the store can [`extend`](crate::EventMutex::extend) a lease.
     pub fn with_extension(self) -> Self {
         Self { can_extend: true, ..self }
     }
 
-    /// Returns the identity of the store, which all its handles share. The events of a tick that share a store are admitted
-    /// together, and its outage is reported for all of them.
+    /// Returns the identity of the store, which is equal for all its handles. A tick admits the events of one store
+    /// together, and reports an outage of the store once for all of them.
     pub fn identity(&self) -> StoreId {
         self.identity
     }
 
-    /// Returns which processes share the store. A schedule never warns about [`Scope::Unknown`].
+    /// Returns which processes share the store. A schedule warns if an event is
+    /// [`on_one_server`](crate::Event::on_one_server), but only this process shares the store. A schedule never warns
+    /// about [`Scope::Unknown`].
     pub fn scope(&self) -> Scope {
         self.scope
     }
 
-    /// Returns whether the store can extend a lease, which renewal and `hold_at_least` need. On a store that can't, give an event
-    /// a fixed term with [`without_overlapping_for`](crate::Event::without_overlapping_for).
+    /// Returns whether the store can extend a lease. Renewal and `hold_at_least` need that. If the store can't extend a
+    /// lease, give the event a fixed term with [`without_overlapping_for`](crate::Event::without_overlapping_for).
     pub fn can_extend(&self) -> bool {
         self.can_extend
     }
@@ -74,6 +76,6 @@ pub enum Scope {
     Host,
     /// All hosts that are connected to the store.
     Fleet,
-    /// The store does not say.
+    /// The store does not say which processes share it.
     Unknown,
 }

@@ -20,13 +20,12 @@ use crate::lease::{holder::Holder, name::MutexName};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Names<'a> {
-    /// These names, of any kind. If the store can, it reads all of them as of one moment.
+    /// These names, of any kind. If the store can, it reads all of them at one moment.
     Each(&'a [MutexName]),
     /// The leases of all mutexes whose names begin with this text; an empty text stands for all leases. Claims, permits
     /// and markers are not included.
     LeasesWithPrefix(&'a str),
-    /// All markers that belong to this mutex: for a schedule its pauses, and for an event the occurrences that wait in
-    /// its queue.
+    /// All markers that belong to this mutex: the pauses of a schedule, or the waiting occurrences of an event.
     MarksOf(&'a str),
 }
 
@@ -81,7 +80,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// Makes the answer for a held name; the holder is `None` if the store does not know it.
+    /// Makes the answer for a held name; `holder` is `None` if the store does not know the holder.
     pub fn new(name: MutexName, holder: Option<Holder>) -> Self {
         Self { name, holder }
     }
@@ -91,12 +90,12 @@ impl Held {
         &self.name
     }
 
-    /// Returns the holder, with its times; `None` if the store does not know it.
+    /// Returns the holder and its times, or `None` if the store does not know the holder.
     pub fn holder(&self) -> Option<&Holder> {
         self.holder.as_ref()
     }
 
-    /// Takes the holder out of this answer. `None`: the store does not know the holder.
+    /// Takes the holder out of this answer. Returns `None` if the store does not know the holder.
     pub fn into_holder(self) -> Option<Holder> {
         self.holder
     }

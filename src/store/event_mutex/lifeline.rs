@@ -4,12 +4,11 @@ use std::fmt;
 #[cfg(unix)]
 use std::os::fd::OwnedFd;
 
-/// A descriptor that a command inherits; see [`EventMutex::lifeline`](crate::EventMutex::lifeline). The lease lasts as long as a
-/// process has the descriptor open: the command, and the processes that it starts, unless they close it.
+/// A descriptor that a command inherits; see [`EventMutex::lifeline`](crate::EventMutex::lifeline). The lease lasts as
+/// long as a process has the descriptor open: the command, and the processes that it starts, unless they close it.
 ///
-/// On Unix, a lifeline is an `OwnedFd` that no process inherits by accident: the descriptor is closed when a process
-/// executes another program. Pass it to a program on purpose, for example as a standard stream. Other systems have no
-/// lifelines.
+/// On Unix, a lifeline is an `OwnedFd`. No process inherits the descriptor by accident, because `exec` closes it. Pass
+/// it to a program on purpose, for example as a standard stream. Other systems have no lifelines.
 ///
 /// ```
 /// # #[cfg(unix)]
@@ -45,15 +44,14 @@ type Tell = Box<dyn FnOnce(u32) + Send + Sync>;
 #[cfg(unix)]
 type Inherited = OwnedFd;
 
-/// No lifeline exists on this system.
+/// A type without a value, because this system has no lifelines.
 #[cfg(not(unix))]
 type Inherited = std::convert::Infallible;
 
 #[cfg(unix)]
 impl Lifeline {
-    /// Makes a lifeline of a descriptor that lets your store see whether a process that inherited the descriptor still
-    /// lives. Examples are a file that is locked with `flock`, and a pipe or a socket whose other end the store
-    /// watches.
+    /// Makes a lifeline of a descriptor. Your store must be able to see whether a process still has this descriptor
+    /// open. Examples are a file that is locked with `flock`, and a pipe or a socket whose other end the store watches.
     ///
     /// ```
     /// # #[cfg(unix)]
@@ -69,13 +67,14 @@ impl Lifeline {
         Self { inherited: inherited.into(), tell: None }
     }
 
-    /// Adds a callback: a scheduler calls `tell` with the number of the command's process group when the command has begun.
+    /// Adds a callback: a scheduler calls `tell` with the number of the command's process group when the command has
+    /// begun.
     ///
     /// ```
     /// # #[cfg(unix)]
     /// # fn main() -> std::io::Result<()> {
     /// let (watched, inherited) = std::io::pipe()?;
-    /// let lifeline = soloist::store::Lifeline::of(inherited).telling(|group| println!("process group {group} works under it"));
+    /// let lifeline = soloist::store::Lifeline::of(inherited).telling(|group| println!("process group {group} has begun"));
     /// # Ok(())
     /// # }
     /// # #[cfg(not(unix))]
@@ -90,7 +89,7 @@ impl Lifeline {
     }
 }
 
-/// Takes the descriptor out, for a [`Command`](std::process::Command) of your own.
+/// Takes the descriptor out of the lifeline, so that you can pass it to a [`Command`](std::process::Command).
 #[cfg(unix)]
 impl From<Lifeline> for OwnedFd {
     fn from(lifeline: Lifeline) -> Self {

@@ -1,4 +1,4 @@
-//! The trait `RunLog`: the last runs of each event, which a store keeps for people.
+//! The trait `RunLog`: a log of the last runs of each event. People read the log; no decision depends on it.
 
 use std::fmt;
 use std::mem;
@@ -8,12 +8,12 @@ use crate::outcome::run_record::RunRecord;
 use crate::outcome::run_record::numbered_record::{NumberedRecord, add};
 use crate::outcome::run_record::skip_count::SkipCount;
 
-/// The log of the last runs of each event, over the whole fleet, which a store keeps in addition to its mutexes; see
+/// A log of the last runs of each event in the whole fleet. A store keeps the log in addition to its mutexes; see
 /// [`EventMutex::run_log`](crate::EventMutex::run_log).
 ///
 /// The log is best effort: it decides no admission and delays none, and a record that was not written is lost. Names of
-/// events are compared byte by byte. Writing the log changes no lease, claim or marker. A log that keeps records as
-/// text writes the host and the instance as [`RunRecord::host_text`], and reads that text back with [`RunRecord::on`].
+/// events are compared byte by byte. Writing the log changes no lease, claim or marker. If a log keeps its records as
+/// text, it writes the host and the instance with [`RunRecord::host_text`], and reads them back with [`RunRecord::on`].
 ///
 /// ```
 /// use std::sync::Mutex;
@@ -60,45 +60,45 @@ use crate::outcome::run_record::skip_count::SkipCount;
 pub trait RunLog: fmt::Debug + Send + Sync {
     /// Writes these records, and then drops records of each event until at most `keep` are left; `keep` is 1 to 1000.
     ///
-    /// A record with an end replaces the earlier record of its run, which has an equal [id](RunRecord::id). A record without an end
-    /// is written only if its run has no record yet.
+    /// A record with an end replaces the earlier record of its run, which has an equal [id](RunRecord::id). A record
+    /// without an end is written only if its run has no record yet.
     ///
     /// Runs are ordered by their first writes and not by clocks, because the clocks of a fleet differ. The newest runs
-    /// are kept. If none of these succeeded, the newest success takes the place of the oldest of them. So the last
-    /// success is always known if `keep` is two or more.
+    /// are kept. If none of the kept runs succeeded, the last successful run is kept instead of the oldest of them. So
+    /// the last success is always known if `keep` is two or more.
     ///
     /// # Errors
     ///
-    /// Which of the records were written is not known.
+    /// It is not known which of the records were written.
     fn write(&self, records: &[RunRecord], keep: usize) -> Result<(), MutexError>;
 
     /// Returns the records of this event, the newest first. Damaged records are left out.
     ///
     /// # Errors
     ///
-    /// The store did not answer, or keeps the log in a format that this version does not know.
+    /// The store did not answer, or the log has a format that this version does not know.
     fn runs(&self, event: &str) -> Result<Vec<RunRecord>, MutexError>;
 
-    /// Adds to the numbers of skipped occurrences of this event; the log keeps one number for each reason. The default
-    /// keeps no numbers, and returns an error.
+    /// Adds `skips` to the counts of skipped occurrences of this event. The log keeps one count for each reason. The
+    /// default keeps no counts, and returns an error.
     ///
     /// # Errors
     ///
-    /// Whether the store added the numbers is not known, or the log keeps no such numbers.
+    /// It is not known whether the store added the counts, or the log keeps no counts.
     fn count_skips(&self, _event: &str, _skips: &[SkipCount]) -> Result<(), MutexError> {
-        Err(MutexError::unsupported("count what is skipped"))
+        Err(MutexError::unsupported("count skipped occurrences"))
     }
 
-    /// Returns the numbers of skipped occurrences of this event, in no order.
+    /// Returns the counts of skipped occurrences of this event, in any order.
     ///
     /// # Errors
     ///
-    /// The store did not answer, or the log keeps no such numbers.
+    /// The store did not answer, or the log keeps no counts.
     fn skips(&self, _event: &str) -> Result<Vec<SkipCount>, MutexError> {
-        Err(MutexError::unsupported("count what is skipped"))
+        Err(MutexError::unsupported("count skipped occurrences"))
     }
 
-    /// Returns the names of the events in the log, in no order. A name that was too long for the store may be left out.
+    /// Returns the names of the events in the log, in any order. Names that are too long for the store may be missing.
     /// The default returns an error.
     ///
     /// # Errors
@@ -109,8 +109,7 @@ pub trait RunLog: fmt::Debug + Send + Sync {
     }
 }
 
-/// The log of one event, for a store that reads and writes each log as a whole: records and numbers of skips, in no
-/// order.
+/// The log of one event, for a store that reads and writes each log as a whole. Records and counts have no order.
 #[derive(Debug, Default)]
 pub(crate) struct EventLog {
     pub(crate) runs: Vec<NumberedRecord>,

@@ -1,8 +1,8 @@
-//! A slot: one question to a store, and the place for its answer.
+//! A slot: one question to a store, and later its answer.
 
 use crate::base::{catch_panic::contain, error::MutexError};
 
-/// A question to a store, with the place for its answer. A slot that the store leaves empty means "not known".
+/// A question to a store, and later its answer. If the store leaves the slot empty, the answer is not known.
 ///
 /// ```
 /// use soloist::store::Slot;
@@ -30,24 +30,24 @@ impl<Q, A> Slot<Q, A> {
         &self.asked
     }
 
-    /// Returns the answer, if the store gave one.
+    /// Returns the answer, or `None` if the slot is empty.
     pub fn answer(&self) -> Option<&Result<A, MutexError>> {
         self.answer.as_ref()
     }
 
-    /// Answers the question, and replaces an earlier answer.
+    /// Fills the slot with an answer, and replaces an earlier answer.
     #[inline]
     pub fn fill(&mut self, answer: Result<A, MutexError>) {
         self.answer = Some(answer);
     }
 
-    /// Takes the answer out of the slot, or returns the error of `unanswered` if the slot is empty.
+    /// Takes the answer out of the slot. Returns the error that `unanswered` makes if the slot is empty.
     #[inline]
     pub(crate) fn take_answer(&mut self, unanswered: impl FnOnce(&Q) -> MutexError) -> Result<A, MutexError> {
         self.answer.take().unwrap_or_else(|| Err(unanswered(&self.asked)))
     }
 
-    /// Returns the error in the answer, if it says that the store as a whole is unavailable.
+    /// Returns the error in the slot if it concerns the store as a whole.
     pub(crate) fn outage(&self) -> Option<&MutexError> {
         self.answer.as_ref()?.as_ref().err().filter(|error| error.is_outage())
     }

@@ -1,11 +1,11 @@
-//! The warnings of the check of a store.
+//! The warnings that the check of a store returns.
 
 use std::fmt;
 
 use crate::base::escape::OneLine;
 
-/// A setting or a state of a store under which it promises less than the documentation says, and the next step. `Display` has the
-/// text, on one line; [`EventMutex::check`](crate::EventMutex::check) returns it.
+/// A warning: because of a setting or a state, a store can't keep all its promises. `Display` writes the text on one
+/// line, with the next step. [`EventMutex::check`](crate::EventMutex::check) returns the warnings of a store.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -31,12 +31,13 @@ impl StoreWarning {
         Self(OneLine(text).to_string())
     }
 
-    /// Warns that nothing protected runs, because the store answers, and takes no writes.
+    /// Warns that no protected event runs, because the store answers requests, but takes no writes.
     pub(crate) fn takes_no_writes(why: impl fmt::Display) -> Self {
         Self::new(format_args!("the store takes no writes, so that no protected event runs: {why}"))
     }
 
-    /// Returns the warning if the server's version is older than the store supports. Only the first two numbers count.
+    /// Returns a warning if the version `found` of the server is older than `needed`. Compares the first two numbers
+    /// only.
     #[cfg(feature = "server")]
     pub(crate) fn if_older(found: &str, needed: &'static str) -> Option<Self> {
         let numbers =

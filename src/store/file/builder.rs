@@ -1,4 +1,4 @@
-//! The options that a `FileMutex` is opened with.
+//! The builder of a `FileMutex`.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ impl FileMutexBuilder {
         Self { path, clock: Clock::system(), network: NetworkFilesystem::Refuse }
     }
 
-    /// Takes the time from `clock`; the default is the machine's.
+    /// Sets the clock of the store. The default is the machine's clock.
     ///
     /// ```
     /// use std::time::Duration;
@@ -56,13 +56,13 @@ impl FileMutexBuilder {
         Self { clock: clock.into(), ..self }
     }
 
-    /// Sets whether a directory on a network filesystem is refused; the default is to refuse it. Such a directory is
-    /// recognised only on Linux.
+    /// Sets whether a directory on a network filesystem is refused or used. The default is to refuse it. Network
+    /// filesystems are recognised only on Linux.
     pub fn on_network_filesystem(self, network: NetworkFilesystem) -> Self {
         Self { network, ..self }
     }
 
-    /// Returns the absolute path of the directory, the directory, and the clock.
+    /// Opens or makes the directory. Returns its absolute path, the directory, and the clock.
     pub(super) fn parts(self) -> Result<(PathBuf, Directory, Clock), MutexError> {
         let Self { path, clock, network } = self;
         let open = || {
@@ -77,16 +77,17 @@ impl FileMutexBuilder {
     }
 }
 
-/// Refuses a path that means another directory in another process: the current directory of cron is not that of a shell.
+/// Refuses a path that is not absolute. Otherwise, processes with different working directories, such as those of cron
+/// and of a shell, would use different directories.
 fn check_path(path: &Path) -> io::Result<()> {
     let why = if path.is_absolute() {
         return Ok(());
     } else if path.as_os_str().is_empty() {
         "its path is empty: write one"
     } else if path.starts_with("~") {
-        "its path begins with ~, which only a shell replaces: write the whole path,"
+        "its path begins with ~, but only a shell replaces ~: write the whole path,"
     } else {
-        "its path is relative, and means another directory in a process that starts elsewhere: write the whole path,"
+        "its path is relative, and so depends on the working directory of each process: write the whole path,"
     };
     Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{why} such as /var/lib/myapp/locks")))
 }

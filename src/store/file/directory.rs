@@ -1,9 +1,9 @@
-//! The directory of a store. Its files are opened relative to one descriptor.
+//! The directory of a store. Its files are opened relative to one descriptor of the directory.
 //!
-//! Other users may have planted files in the directory:
+//! Other users may have planted files in the directory. So three rules hold:
 //!
 //! - Links are not followed.
-//! - Only a regular file of a permitted owner is locked, read or changed; anything else is refused before that.
+//! - A file is locked, read or changed only if it is a regular file of a permitted owner.
 //! - The owner of a file is changed only by the call that has made the file.
 
 use std::ffi::OsStr;
@@ -26,24 +26,24 @@ mod access;
 
 use access::{Access, Origin, accept_link, our_user, refused, why_closed};
 
-/// The flags to open a file: for reading and writing, which locks need on some systems; never through a link; without waiting for the
-/// other side of a pipe.
+/// The flags to open a file. Some systems need `RDWR` for locks. `NOFOLLOW` refuses links, and `NONBLOCK` prevents a
+/// wait for the other end of a planted pipe.
 const FLAGS: OFlags =
     OFlags::RDWR.union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
-/// The flags with `NOATIME`, because the note of the time of a read costs more than the read. Only the file's owner may
-/// use this flag.
+/// The flags with `NOATIME`. Without `NOATIME`, each read also stores its time, which costs more than the read. Only
+/// the owner of a file is permitted to use this flag.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const QUIETLY: OFlags = FLAGS.union(OFlags::NOATIME);
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const QUIETLY: OFlags = FLAGS;
 
-/// The waits between attempts. They are needed because a process that makes a file sets its group and mode a moment
-/// later.
+/// The pauses between attempts to open a file. A process that makes a file sets its group and mode a moment later, so
+/// the first attempts of other processes may fail.
 const PAUSES: [Duration; 4] =
     [Duration::ZERO, Duration::from_millis(1), Duration::from_millis(2), Duration::from_millis(4)];
 
-/// An open directory.
+/// The open directory of a store.
 pub(super) struct Directory {
     path: PathBuf,
     network: NetworkFilesystem,
@@ -53,7 +53,7 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    /// Opens the directory at this path, and makes it if it is not there.
+    /// Opens the directory at `path`, and makes it if it does not exist.
     pub(super) fn open_or_make(path: &Path, network: NetworkFilesystem) -> io::Result<Self> {
         let is_settling = |error: &io::Error| error.kind() == io::ErrorKind::PermissionDenied;
         match patiently(|| Self::open(path, network), is_settling) {
@@ -83,8 +83,8 @@ impl Directory {
         Ok(Self { path: path.to_owned(), network, opened, found, access })
     }
 
-    /// Opens the directory that is at this path now, if it is another directory, or has another owner or mode than
-    /// before.
+    /// Opens the directory at this path again, if the directory was replaced, or if its owner or mode was changed.
+    /// Otherwise returns `None`.
     pub(super) fn renewed(&self) -> io::Result<Option<Self>> {
         let changed = identity(&fs::metadata(&self.path)?) != identity(&self.found);
         changed.then(|| Self::open(&self.path, self.network)).transpose()
@@ -103,7 +103,7 @@ impl Directory {
         self.found.mode() & 0o020 != 0
     }
 
-    /// Opens a file of the directory by its path.
+    /// Opens the file at `path`, which is in this directory. Returns `None` if the file does not exist.
     pub(super) fn file(&self, path: &Path) -> io::Result<Option<OpenFile>> {
         patiently(|| self.open_file(path), is_being_made).map_err(|error| self.explained(path, error))
     }
@@ -116,12 +116,12 @@ impl Directory {
         patiently(open_or_make, is_being_made).map_err(|error| self.explained(path, error))
     }
 
-    /// Replaces a file by one with these bytes. Each process sees the old file or the new one, even if this process is
-    /// killed.
+    /// Replaces a file by a new file with these bytes. Each process sees the old file or the new file, even if this
+    /// process is killed.
     pub(super) fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let beside = path.with_file_name(format!("{}.new", file_name(path).display()));
         let made = match self.make_file(&beside) {
-            // Either a process was killed before it renamed this file, or a user has planted it.
+            // The file was left by a process that was killed before the rename, or a user has planted it.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 self.remove(&beside)?;
                 self.make_file(&beside)
@@ -138,8 +138,8 @@ impl Directory {
         Ok(unlinkat(&self.opened, file_name(path), AtFlags::empty())?)
     }
 
-    /// Writes a file as long as the state of a new event, and removes it. An error says that the directory takes no
-    /// writes.
+    /// Checks that the directory takes writes: writes a file that is as long as the state of a new event, and removes
+    /// it.
     pub(super) fn try_write(&self) -> io::Result<()> {
         let path = self.path.join(format!("check-{}", Owner::unique()));
         let made = self.make_file(&path).map_err(|error| self.explained(&path, error))?;
@@ -157,7 +157,7 @@ impl Directory {
         match opened {
             Ok(file) => self.accepted(file, path, Origin::Found).map(Some),
             Err(Errno::NOENT) => Ok(None),
-            // Some of the BSDs use the second error for a symbolic link.
+            // For a symbolic link, most systems return `ELOOP`, and some BSDs return `EMLINK`.
             Err(Errno::LOOP | Errno::MLINK) => Err(refused(
                 "it is a symbolic link, and links are not followed: stop all processes that use the directory, \
                      then remove it",
@@ -166,7 +166,7 @@ impl Directory {
         }
     }
 
-    /// Makes a file. Under any umask, only its owner can open it until its group and mode are set.
+    /// Makes a file. Until its group and its mode are set, only its owner can open it, whatever the umask is.
     fn make_file(&self, path: &Path) -> io::Result<OpenFile> {
         let file =
             openat(&self.opened, file_name(path), QUIETLY | OFlags::CREATE | OFlags::EXCL, Mode::RUSR | Mode::WUSR)?;
@@ -181,7 +181,8 @@ impl Directory {
         Ok(OpenFile::new(file, path, &found))
     }
 
-    /// Returns a better error, if the file's owner or mode tells why the system refused to open it.
+    /// Returns an error that names owner and mode, if the system refused to open the file because of them. Otherwise
+    /// returns `error`.
     fn explained(&self, path: &Path, error: io::Error) -> io::Error {
         if !is_closed(&error) {
             return error;
@@ -198,7 +199,7 @@ fn is_closed(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::ACCESS.raw_os_error())
 }
 
-/// Returns the identity of a directory, with its owner and mode.
+/// Returns device, inode, owner, group and mode of a directory.
 fn identity(directory: &Metadata) -> (u64, u64, u32, u32, u32) {
     (directory.dev(), directory.ino(), directory.uid(), directory.gid(), directory.mode())
 }
@@ -207,7 +208,7 @@ fn file_name(path: &Path) -> &OsStr {
     path.file_name().unwrap_or_default()
 }
 
-/// Checks that the path names this directory, by itself or through a link that a trusted user made.
+/// Checks that `path` is this directory, or a link to it that a trusted user made.
 fn expect_at(path: &Path, directory: &Metadata) -> io::Result<()> {
     let named = fs::symlink_metadata(path)?;
     if named.is_symlink() {
@@ -219,8 +220,8 @@ fn expect_at(path: &Path, directory: &Metadata) -> io::Result<()> {
     Err(refused("the directory was replaced while it was opened"))
 }
 
-/// Makes a directory for its owner alone. Missing directories above it are made so that all users can enter them,
-/// because users may share the directory later.
+/// Makes a directory with mode 0700. Missing directories above it get mode 0755: all users can enter them, so that
+/// users can share the directory later.
 fn make(path: &Path) -> io::Result<()> {
     if let Some(above) = path.parent() {
         DirBuilder::new().recursive(true).mode(0o755).create(above)?;
@@ -231,13 +232,13 @@ fn make(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Returns whether another process may be making the file: it exists, and this process can't open it yet.
+/// Returns whether another process may just be making the file: the file exists, but this process can't open it yet.
 fn is_being_made(error: &io::Error) -> bool {
     let errors = [Errno::ACCESS, Errno::EXIST].map(Errno::raw_os_error);
     error.raw_os_error().is_some_and(|error| errors.contains(&error))
 }
 
-/// Runs `attempt`, and retries for a few milliseconds while its error may pass.
+/// Runs `attempt`, and retries for a few milliseconds if `passes` returns `true` for the error.
 fn patiently<T>(attempt: impl Fn() -> io::Result<T>, passes: impl Fn(&io::Error) -> bool) -> io::Result<T> {
     for pause in PAUSES {
         match attempt() {

@@ -1,4 +1,5 @@
-//! The directory of a store on systems where directories have no owner and no mode: files are opened by their paths.
+//! The directory of a store on systems other than Unix. Files are opened by their paths, and no owners or modes are
+//! checked.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -12,7 +13,7 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    /// Opens the directory at this path, and makes it if it is not there.
+    /// Opens the directory at `path`, and makes it if it does not exist.
     pub(super) fn open_or_make(path: &Path, _: NetworkFilesystem) -> io::Result<Self> {
         fs::create_dir_all(path)?;
         Ok(Self { path: path.to_owned() })
@@ -34,7 +35,7 @@ impl Directory {
         }
     }
 
-    /// Replaces a file by one with these bytes.
+    /// Replaces a file by a new file with these bytes.
     pub(super) fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let beside = path.with_file_name(format!("{}.new", path.file_name().unwrap_or_default().display()));
         fs::write(&beside, bytes)?;

@@ -1,4 +1,4 @@
-//! The errors of files, and which error the caller gets.
+//! The errors of files, and their conversion to a `MutexError`.
 
 use std::fmt;
 use std::io;
@@ -11,7 +11,7 @@ use crate::base::{error::MutexError, escape::Quoted};
 pub(super) struct FileError {
     path: PathBuf,
     source: io::Error,
-    /// The directory of the file can't be used, so that other names are concerned, too.
+    /// Whether the directory of the file can't be used. Then requests for other names fail, too.
     is_of_directory: bool,
 }
 
@@ -20,7 +20,7 @@ impl FileError {
         |source| Self { path: path.to_owned(), source, is_of_directory: false }
     }
 
-    /// Makes an error that says that the directory of this path can't be used.
+    /// Makes the error for a directory that can't be used. `path` is the directory, or a file in it.
     pub(super) fn of_directory(path: &Path) -> impl Fn(io::Error) -> Self {
         |source| Self { path: path.to_owned(), source, is_of_directory: true }
     }
@@ -29,25 +29,27 @@ impl FileError {
         Self::at(path)(io::Error::new(io::ErrorKind::InvalidData, why.into()))
     }
 
-    /// Refuses a file with this beginning, because it does not begin with the known format.
+    /// Makes the error for a file that does not begin with the format `known`. `beginning` is the beginning of the
+    /// file.
     pub(super) fn of_another_format(path: &Path, beginning: &[u8], known: &str) -> Self {
         let first_line = beginning.split(|byte| *byte == b'\n').next().unwrap_or_default();
         let why = format!(
-            "it begins with {} and not with `{}`, the format that this version of soloist knows, and is left as it is: update \
-             this program, or give it a directory of its own; if the file is damaged, remove it while nothing runs",
+            "it begins with {} and not with `{}`, the format that this version of soloist knows, and was not changed: update \
+             this program, or use another directory; if the file is damaged, remove it while no process uses the directory",
             Quoted::new(&String::from_utf8_lossy(first_line)),
             known.trim_end()
         );
         Self::unusable(path, why)
     }
 
-    /// Returns the file and its fault, for `check`.
+    /// Returns the text of a warning, with the file and its fault.
     #[cfg(unix)]
     pub(super) fn in_words(&self) -> String {
         format!("the file {} can't be used: {}", self.path.display(), self.source)
     }
 
-    /// Returns the error for the user. It concerns one name, unless the disk takes no writes, or the directory can't be entered.
+    /// Returns the `MutexError` for a failed attempt to `verb` the `name`. The error concerns the whole store if the
+    /// disk takes no writes, or if the directory can't be used or entered; otherwise it concerns one name.
     pub(super) fn while_trying_to(self, verb: &str, name: impl fmt::Display) -> MutexError {
         use io::ErrorKind::{QuotaExceeded, ReadOnlyFilesystem, StorageFull};
 
@@ -61,8 +63,8 @@ impl FileError {
     }
 }
 
-/// Returns an error of the whole store. It is a refusal if the directory can't be entered or takes no writes; otherwise
-/// the store is unavailable.
+/// Returns an error that concerns the whole store. If the directory can't be entered or takes no writes, the store has
+/// refused the request; otherwise the store is unavailable.
 pub(super) fn directory_error(attempted: String, error: io::Error) -> MutexError {
     use io::ErrorKind::{PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull, Unsupported};
 

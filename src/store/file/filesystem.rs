@@ -1,4 +1,4 @@
-//! The filesystem that a directory lies on, and whether its locks are trusted.
+//! The filesystem of a directory, and whether its locks are trusted.
 
 use std::io;
 use std::path::Path;
@@ -22,12 +22,12 @@ const OVERLAYFS: u32 = 0x794C_7630;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum NetworkFilesystem {
-    /// Such a directory is an error. Locks in it may exclude only the processes of this host, or may vanish when the
-    /// file server restarts.
+    /// Refuses a directory on a network filesystem with an error. Its locks may exclude only the processes of this
+    /// host, or may vanish when the file server restarts.
     #[default]
     Refuse,
-    /// Such a directory is used. Choose this only if you know that its locks exclude the processes of all hosts that
-    /// use it, and that the clocks of these hosts agree.
+    /// Uses a directory on a network filesystem. Choose this only if you know that its locks exclude the processes of
+    /// all hosts that use the directory, and that the clocks of these hosts agree.
     Trust,
 }
 
@@ -38,31 +38,32 @@ impl NetworkFilesystem {
             (Self::Refuse, Some(kind)) => Err(io::Error::new(
                 io::ErrorKind::Unsupported,
                 format!(
-                    "it lies on a network filesystem, {kind}, whose locks can't be relied on; \
-                     if they can, ask for it with `on_network_filesystem(NetworkFilesystem::Trust)`"
+                    "it is on a network filesystem, {kind}, and its locks may fail to exclude other processes: use a directory on a \
+                     local disk; if you are sure that the locks work, call `on_network_filesystem(NetworkFilesystem::Trust)`"
                 ),
             )),
         }
     }
 }
 
-/// Returns the name of the network filesystem that `dir` lies on, or `None` if it lies on another filesystem. The
-/// filesystem is known only on Linux.
+/// Returns the name of the network filesystem of `dir`, or `None` if `dir` is on another filesystem. Systems other than
+/// Linux always return `None`.
 pub(super) fn network_of(dir: &Path) -> io::Result<Option<&'static str>> {
     magic_of(dir).map(named)
 }
 
-/// Returns whether `dir` lies on overlayfs, in the layer of one container. The filesystem is known only on Linux.
+/// Returns whether `dir` is on overlayfs, the filesystem of a single container. Systems other than Linux always return
+/// `false`.
 #[cfg(unix)]
 pub(super) fn is_overlay(dir: &Path) -> io::Result<bool> {
     Ok(magic_of(dir)? == OVERLAYFS)
 }
 
-/// Returns the number of the filesystem that `dir` lies on.
+/// Returns the number of the filesystem of `dir`, as in `statfs(2)`.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn magic_of(dir: &Path) -> io::Result<u32> {
     let kind = rustix::fs::statfs(dir)?.f_type;
-    // Only the low 32 bits are used; some systems read them as a negative number.
+    // The number has 32 bits. On some systems, the type of the field makes it negative.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::unnecessary_cast)]
     Ok(kind as u32)
 }
@@ -73,7 +74,7 @@ fn magic_of(_dir: &Path) -> io::Result<u32> {
     Ok(0)
 }
 
-/// Returns the name for a number that `statfs(2)` lists.
+/// Returns the name of the network filesystem with this number, as `statfs(2)` lists them.
 fn named(magic: u32) -> Option<&'static str> {
     Some(match magic {
         0x6969 => "NFS",
@@ -83,7 +84,7 @@ fn named(magic: u32) -> Option<&'static str> {
         0x5346_414F | 0x6B41_4653 => "AFS",
         0x7375_7245 => "Coda",
         0x0102_1997 => "9P",
-        // This is sshfs, Gluster and many more. A local FUSE filesystem can't be told from these.
+        // Network filesystems such as sshfs and Gluster use FUSE, but local filesystems do so, too.
         0x6573_5546 => "FUSE",
         0x00C3_6400 => "Ceph",
         0x0BD0_0BD0 => "Lustre",
@@ -110,8 +111,8 @@ mod tests {
         assert!(NetworkFilesystem::Trust.accept(Some("NFS")).is_ok());
         assert_eq!(
             NetworkFilesystem::Refuse.accept(Some("NFS")).unwrap_err().to_string(),
-            "it lies on a network filesystem, NFS, whose locks can't be relied on; \
-             if they can, ask for it with `on_network_filesystem(NetworkFilesystem::Trust)`"
+            "it is on a network filesystem, NFS, and its locks may fail to exclude other processes: use a directory on a \
+             local disk; if you are sure that the locks work, call `on_network_filesystem(NetworkFilesystem::Trust)`"
         );
     }
 }

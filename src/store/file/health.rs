@@ -1,4 +1,4 @@
-//! The warnings of `check`: the directory takes no files, or other users can write to it or open its files.
+//! The warnings of `check`: the directory takes no writes, or other users can write to it or open its files.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -9,7 +9,7 @@ use super::filesystem::is_overlay;
 use super::paths::{LIFE, LOCK, RUNS, RUNS_LOCK, STATE, files_of};
 use crate::store::event_mutex::warning::StoreWarning;
 
-/// Returns the warnings. Opens all files, so that the files of this user get the mode that they should have.
+/// Returns the warnings. Opens all files: this also narrows the modes of this user's files.
 pub(super) fn warnings(directory: &Directory) -> io::Result<Vec<StoreWarning>> {
     let path = directory.path();
     let mut warnings = Vec::from_iter(of_its_group(directory));
@@ -34,7 +34,7 @@ pub(super) fn warnings(directory: &Directory) -> io::Result<Vec<StoreWarning>> {
 
 fn of_its_group(directory: &Directory) -> Option<StoreWarning> {
     let text = format_args!(
-        "the directory {0} is not safe: its group can write to it, and free what is held by removing files: run `chmod g+rwxs {0}` \
+        "the directory {0} is not safe: its group can write to it, and can remove files to free held names: run `chmod g+rwxs {0}` \
          if its group shares the store, else `chmod g-w {0}`",
         directory.path().display()
     );
@@ -46,14 +46,14 @@ fn of_a_directory_above(above: &Path, store: &Path) -> Option<StoreWarning> {
     let is_open = above.metadata().is_ok_and(|above| above.mode() & 0o1002 == 0o002);
     let text = format_args!(
         "the directory {0} is not safe: all users can write to it, and can put another directory in place of {1}: run `chmod +t {0}`, \
-         so that only owners can rename and remove what is in it",
+          so that only the owner of {1} can rename or remove it",
         above.display(),
         store.display()
     );
     is_open.then(|| StoreWarning::new(text))
 }
 
-/// Returns the warning about a file that can't be used, or that other users can lock to block its event.
+/// Returns a warning if the store can't use the file, or if other users can lock the file and so block its event.
 fn of_file(directory: &Directory, path: &Path) -> io::Result<Option<StoreWarning>> {
     let fault = match directory.file(path) {
         Ok(None) => None,

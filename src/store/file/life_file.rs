@@ -1,7 +1,7 @@
 //! The life files of a mutex. A locked life file says that its holder still lives.
 //!
-//! Only a holder locks a life file exclusively. A read takes a shared lock for a moment, under the lock of the mutex,
-//! so that the read disturbs neither another read nor a create.
+//! Only a holder locks a life file exclusively. A read takes a shared lock for a moment, and does so under the lock of
+//! the mutex. So a read disturbs no other read and no create.
 
 #[cfg(unix)]
 use std::fs::File;
@@ -14,7 +14,7 @@ use crate::lease::holder::Holder;
 #[cfg(unix)]
 use crate::lease::label::this_host;
 
-/// The greatest number of holders of one mutex that may still live after the end of their leases.
+/// The largest number of life files of one mutex. So many holders may still live after their leases have ended.
 const GENERATIONS: u32 = 1000;
 
 /// The identity of a life file that a holder has locked.
@@ -22,28 +22,28 @@ const GENERATIONS: u32 = 1000;
 pub(super) struct LifeId {
     /// The number in the file's name.
     pub(super) generation: u32,
-    /// The inode, which tells the file from a later file of this name, or zero if the system has no inodes.
+    /// The inode, which differs for a later file with this name; zero if the system has no inodes.
     pub(super) inode: u64,
 }
 
-/// A life file that this process has locked. As long as this value is kept, the file proves that the holder lives.
+/// A life file that this process has locked. Until this value is dropped, the lock shows that the holder lives.
 ///
-/// Each acquisition has a handle of its own, because one handle can be locked twice. No child process inherits the
-/// descriptor by accident. A command that is to keep the lease when this process dies is [lent](Self::lend) a
-/// duplicate. The descriptor and its duplicates share the lock: it stays until the last of them is closed, or until one
-/// of them is unlocked.
+/// Each acquisition opens the file anew, because a second lock on one handle would succeed. No child process inherits
+/// the descriptor by accident. If a command must keep the lease when this process dies, [`lend`](Self::lend) makes a
+/// duplicate for the command. The descriptor and its duplicates share the lock. The lock ends when the last of them is
+/// closed, or when the file is unlocked through one of them.
 #[derive(Debug)]
 pub(super) struct LifeLock {
     file: OpenFile,
     generation: u32,
     /// Whether a command may have a duplicate.
     lent: bool,
-    /// The process that locked the file. After a `fork`, the child has the lock, too, and must not end it.
+    /// The process that locked the file. After a `fork`, the child shares the lock, and must not unlock the file.
     pid: u32,
 }
 
 impl LifeLock {
-    /// Locks the first free life file.
+    /// Locks the first life file that is not locked.
     pub(super) fn take(paths: &MutexPaths) -> Result<Self, FileError> {
         for generation in 0..GENERATIONS {
             let file = paths.open_or_make(&life(generation))?;
@@ -63,7 +63,7 @@ impl LifeLock {
         self.pid == process_id::current()
     }
 
-    /// Makes a duplicate for a command that is to keep the lease when this process has gone.
+    /// Makes a duplicate for a command, which then keeps the lease when this process has ended.
     #[cfg(unix)]
     pub(super) fn lend(&mut self) -> Result<File, FileError> {
         let duplicate = self.file.duplicate()?;
@@ -71,8 +71,8 @@ impl LifeLock {
         Ok(duplicate)
     }
 
-    /// Returns the lock for a release, which ends the lifelines, too: when the lock is dropped, the file is unlocked
-    /// for all duplicates.
+    /// Returns the lock for a release of the lease. When this lock is dropped, the file is unlocked for all duplicates,
+    /// so that the lifelines end, too.
     pub(super) fn for_release(mut self) -> Self {
         self.lent = false;
         self
@@ -81,15 +81,16 @@ impl LifeLock {
 
 impl Drop for LifeLock {
     fn drop(&mut self) {
-        // A lease that was not released stays with the commands that have a duplicate.
+        // If a command has a duplicate, the file stays locked: a lease that was not released lasts as long as the
+        // command.
         if !self.lent && self.is_of_this_process() {
             let _ = self.file.unlock();
         }
     }
 }
 
-/// Returns whether the holder that locked this life file lives, or a command with a duplicate. Returns `None` if the
-/// file is gone.
+/// Returns whether the life file `id` is locked: its holder lives, or a command with a duplicate. Returns `None` if the
+/// file does not exist any more.
 pub(super) fn is_alive(paths: &MutexPaths, id: LifeId) -> Result<Option<bool>, FileError> {
     match paths.open_if_there(&life(id.generation))? {
         Some(file) if file.inode() == id.inode => is_locked(&file).map(Some),
@@ -97,7 +98,7 @@ pub(super) fn is_alive(paths: &MutexPaths, id: LifeId) -> Result<Option<bool>, F
     }
 }
 
-/// Returns whether a holder of any generation lives.
+/// Returns whether any life file of the mutex is locked.
 pub(super) fn is_any_alive(paths: &MutexPaths) -> Result<bool, FileError> {
     for generation in 0..GENERATIONS {
         let Some(file) = paths.open_if_there(&life(generation))? else { break };
@@ -116,8 +117,9 @@ fn is_locked(file: &OpenFile) -> Result<bool, FileError> {
     Ok(!shared)
 }
 
-/// Returns the holder of a lease with a lifeline, with a note if its process has ended. If its process group has ended,
-/// too, the group is removed. Only a process of this host can be checked.
+/// Checks the process of `holder`, whose lease has a lifeline. If the process has ended, the returned holder says so.
+/// If the process group has ended, too, the returned holder has no process group. Only processes of this host are
+/// checked.
 #[cfg(unix)]
 pub(super) fn with_its_end(holder: Holder) -> Holder {
     use rustix::io::Errno;
@@ -128,14 +130,14 @@ pub(super) fn with_its_end(holder: Holder) -> Holder {
     if *holder.host() != *this_host() || !(has_gone(id(holder.pid())) || is_zombie(holder.pid())) {
         return holder;
     }
-    // The number of a process group that has ended may be reused.
+    // The number of an ended process group may be reused. If it were shown, an operator could kill the wrong processes.
     let group = holder.process_group().and_then(id);
     let group_has_gone = group.is_some_and(|group| test_kill_process_group(group) == Err(Errno::SRCH));
     let holder = if group_has_gone { holder.without_process_group() } else { holder };
     holder.survived_by_its_command()
 }
 
-/// Returns whether a process has ended, and its parent has not collected it yet.
+/// Returns whether the process has ended, but its parent has not collected it yet.
 #[cfg(target_os = "linux")]
 fn is_zombie(pid: u32) -> bool {
     crate::base::process_stat::ProcessStat::read(pid).is_some_and(|process| !process.lives)

@@ -1,4 +1,4 @@
-//! An open file of the store: its lock, and reading and writing.
+//! An open file of the store, with methods to lock, read and write it.
 
 use std::fs::{File, Metadata, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 
 use super::error::FileError;
 
-/// The longest file of a store, in bytes: it has room for fifty thousand claims with long reasons.
+/// The largest length of a file that is read, in bytes. A state of this length has room for fifty thousand claims with
+/// long reasons.
 const LEN_MAX: u64 = 1 << 26;
 
-/// A file of the store, as it was opened.
+/// An open file of the store, with the length that it had when it was opened.
 #[derive(Debug)]
 pub(super) struct OpenFile {
     pub(super) file: File,
@@ -31,12 +32,12 @@ impl OpenFile {
         self.len
     }
 
-    /// Returns the inode, which tells the file from a later file of this name, or zero if the system has no inodes.
+    /// Returns the inode, which differs for a later file with this name, or zero if the system has no inodes.
     pub(super) fn inode(&self) -> u64 {
         self.inode
     }
 
-    /// Makes a second descriptor of this open file. Both share one lock.
+    /// Makes a second descriptor of this open file. The two descriptors share one lock.
     #[cfg(any(unix, test))]
     pub(super) fn duplicate(&self) -> Result<File, FileError> {
         self.file.try_clone().map_err(FileError::at(&self.path))
@@ -60,8 +61,8 @@ impl OpenFile {
         }
     }
 
-    /// Unlocks the file for every process that has a duplicate of this handle. Closing the handle alone would leave the
-    /// file locked while a child process, which another thread is just starting, has a duplicate.
+    /// Unlocks the file for every process that has a duplicate of this handle. It is not enough to close the handle: if
+    /// another thread is just starting a child process, the child has a duplicate, which would keep the file locked.
     pub(super) fn unlock(&self) -> io::Result<()> {
         self.file.unlock()
     }
@@ -76,7 +77,7 @@ impl OpenFile {
         Ok(bytes)
     }
 
-    /// Writes `bytes` over those at `offset`.
+    /// Overwrites the bytes at `offset` with `bytes`.
     pub(super) fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), FileError> {
         let mut file = &self.file;
         let written = file.seek(SeekFrom::Start(offset)).and_then(|_| file.write_all(bytes));

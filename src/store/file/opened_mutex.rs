@@ -1,4 +1,4 @@
-//! A mutex with its state: each read, grant, renewal and release is one critical section here.
+//! A mutex and its state. Each read, grant, renewal and release happens here, under the lock of the mutex.
 
 use std::iter;
 
@@ -19,12 +19,12 @@ pub(super) mod state;
 use mutex_lock::MutexLock;
 use state::{BLOCK, Lasts, MAGIC, MutexState, StateEntry};
 
-/// The error of a damaged state, while a life file is locked.
-const STILL_LIVES: &str = "it is missing or damaged, and the holder of a lease that it should name still lives: wait until that has \
-                           ended";
+/// The error for a damaged state while a life file is locked.
+const STILL_LIVES: &str = "it is missing or damaged, but a process that holds a lease of this mutex still lives: wait until that \
+                           process has ended";
 
-/// A mutex whose state was read. With the lock, no other process changes the state; without the lock, the mutex is only
-/// read.
+/// A mutex whose state was read. With the lock, no other process can change the state. Without the lock, the mutex is
+/// only used for reads.
 pub(super) struct OpenedMutex {
     paths: MutexPaths,
     state: MutexState,
@@ -36,7 +36,7 @@ pub(super) struct OpenedMutex {
 }
 
 impl OpenedMutex {
-    /// Reads the state. A state of another format or another name is an error.
+    /// Reads the state. Returns an error if the state has another format or belongs to another mutex.
     pub(super) fn read(paths: MutexPaths, lock: Option<MutexLock>, now: DateTime<Utc>) -> Result<Self, FileError> {
         let (path, file) = (paths.path(STATE), paths.open_if_there(STATE)?);
         let bytes = file.as_ref().map(OpenFile::read).transpose()?.unwrap_or_default();
@@ -57,7 +57,7 @@ impl OpenedMutex {
         self.paths.belong_to(name.mutex())
     }
 
-    /// Returns which of these names are held. The names of a list are read from the state.
+    /// Returns which of these `names` are held. If `names` is a list, the names come from the state.
     pub(super) fn held(&self, names: Names<'_>) -> Result<Vec<Held>, FileError> {
         let found: Vec<MutexName> = match names {
             Names::Each(names) => names.to_vec(),
@@ -71,7 +71,7 @@ impl OpenedMutex {
         found.into_iter().filter_map(|name| held(name).transpose()).collect()
     }
 
-    /// Returns the holder of `name`, if it is held.
+    /// Returns the holder of `name`, or `None` if the name is free.
     pub(super) fn holder(&self, name: &MutexName) -> Result<Option<Holder>, FileError> {
         Ok(self.held_entry(name)?.map(|entry| self.holder_now(&entry)))
     }
@@ -81,9 +81,9 @@ impl OpenedMutex {
         if entry.lasts == Lasts::Bound { with_its_end(holder) } else { holder }
     }
 
-    /// Returns the entry of `name`, if it is held.
+    /// Returns the entry of `name`, or `None` if the name is free.
     fn held_entry(&self, name: &MutexName) -> Result<Option<StateEntry>, FileError> {
-        // A power loss may have damaged a line.
+        // A power loss may have damaged the line. Then the name counts as free, unless a holder still lives.
         let entry = match self.state.find(name) {
             Err(_) if is_any_alive(&self.paths)? => {
                 return Err(FileError::unusable(&self.paths.path(STATE), STILL_LIVES));
@@ -98,7 +98,7 @@ impl OpenedMutex {
 
     fn is_held(&self, entry: &StateEntry) -> Result<bool, FileError> {
         let in_term = self.now < entry.holder.until();
-        // If the life file is gone, the term counts.
+        // If the life file was deleted, the lease ends with its term.
         let lives = |life| is_alive(&self.paths, life).map(|alive| alive.unwrap_or(in_term));
         match (entry.lasts, entry.life) {
             (Lasts::Ended, _) => Ok(false),
@@ -108,8 +108,9 @@ impl OpenedMutex {
         }
     }
 
-    /// Grants all of `admission` or nothing. It reads the claim before the lease, so that a late server learns of the claim while the
-    /// run of another server goes on. Returns the answer, and the locked life file of a granted lease.
+    /// Grants all of `admission`, or nothing. The claim is read before the lease: a late server then learns that the
+    /// occurrence is claimed, and not only that the lease is held. Returns the answer, and the locked life file of a
+    /// granted lease.
     pub(super) fn admit(&self, admission: &Admission) -> Result<(Admitted, Option<LifeLock>), FileError> {
         let refused = |answer| Ok((answer, None));
         if let Some(claim) = admission.claim()
@@ -139,8 +140,7 @@ impl OpenedMutex {
         Ok((Admitted::Granted(grant), life))
     }
 
-    /// Changes the entry of a lease. Returns whether the lease's owner still held the name, and `change` returned an
-    /// entry.
+    /// Changes the entry of a lease. Returns whether the owner still held the name and `change` returned an entry.
     pub(super) fn change(
         &self,
         lease: &Lease,
@@ -151,7 +151,7 @@ impl OpenedMutex {
         self.write(&changed).map(|()| true)
     }
 
-    /// Frees `name`, no matter which owner holds it.
+    /// Frees `name`, whichever owner holds it. Returns the old holder.
     pub(super) fn break_lease(&self, name: &MutexName) -> Result<Option<Held>, FileError> {
         let Some(entry) = self.held_entry(name)? else { return Ok(None) };
         let held = Held::new(name.clone(), Some(self.holder_now(&entry)));
@@ -159,8 +159,8 @@ impl OpenedMutex {
         Ok(Some(held))
     }
 
-    /// Writes the whole state. A text that fits into one block is written in place, because a replacement of the file
-    /// takes fifty times as long. One write of a block is never cut, even if the process is killed.
+    /// Writes the whole state. A text that fits into one block is written in place, because replacing the file takes
+    /// fifty times as long. Writing in place is safe: even if the process is killed, a write of one block is never cut.
     fn write_anew(&self, mut text: String) -> Result<(), FileError> {
         let fits = text.len() <= BLOCK;
         text.extend(iter::repeat_n('\0', BLOCK.saturating_sub(text.len())));
@@ -170,7 +170,7 @@ impl OpenedMutex {
         }
     }
 
-    /// Writes the head of an entry over the earlier one.
+    /// Overwrites the head of an entry in the file.
     fn write(&self, entry: &StateEntry) -> Result<(), FileError> {
         let (at, head) = entry.head();
         self.file.as_ref().map_or(Ok(()), |file| file.write_at(at, head.as_bytes()))

@@ -1,4 +1,4 @@
-//! The paths of the files of one mutex, and opening them.
+//! The paths of the files of one mutex, and the functions that open them.
 
 use std::ffi::OsStr;
 use std::io;
@@ -11,7 +11,7 @@ use super::directory::Directory;
 use super::error::FileError;
 use super::open_file::OpenFile;
 
-/// The kinds of files, which are the ends of their names.
+/// The kinds of files. The name of a file ends with its kind.
 pub(super) const LOCK: &str = "lock";
 pub(super) const STATE: &str = "state";
 pub(super) const LIFE: &str = "life";
@@ -29,23 +29,23 @@ impl MutexPaths {
         Self { directory, stem: stem_of(mutex) }
     }
 
-    /// Returns the files of the mutex whose state has this path.
+    /// Returns the files of the mutex whose state is at `state`.
     pub(super) fn beside(directory: Arc<Directory>, state: &Path) -> Self {
         let stem = state.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         Self { directory, stem }
     }
 
-    /// Returns whether these files belong to the mutex of this name.
+    /// Returns whether these files belong to the mutex with the name `mutex`.
     pub(super) fn belong_to(&self, mutex: &str) -> bool {
         self.stem == stem_of(mutex)
     }
 
-    /// Returns the path of the file of this kind, the end of its name.
+    /// Returns the path of the file of this kind.
     pub(super) fn path(&self, kind: &str) -> PathBuf {
         self.directory.path().join(format!("{}.{kind}", self.stem))
     }
 
-    /// Opens the file of this kind.
+    /// Opens the file of this kind. Returns `None` if the file does not exist.
     pub(super) fn open_if_there(&self, kind: &str) -> Result<Option<OpenFile>, FileError> {
         let path = self.path(kind);
         self.directory.file(&path).map_err(FileError::at(&path))
@@ -56,26 +56,24 @@ impl MutexPaths {
         self.directory.file_or_make(&path).map_err(FileError::at(&path))
     }
 
-    /// Replaces the file of this kind by one with this text.
+    /// Replaces the file of this kind by a new file with this text.
     pub(super) fn replace(&self, kind: &str, text: &str) -> Result<(), FileError> {
         let path = self.path(kind);
         self.directory.replace(&path, text.as_bytes()).map_err(FileError::at(&path))
     }
 }
 
-/// Returns the path of the state of a mutex.
 pub(super) fn state_in(dir: &Path, mutex: &str) -> PathBuf {
     dir.join(format!("{}.{STATE}", stem_of(mutex)))
 }
 
-/// Returns the kind of the life file of a generation. The first generation is the only one until a lease ends while its
-/// holder still lives.
+/// Returns the kind of the life file with the number `generation`. A mutex has only the life file with the number 0,
+/// until a lease ends while its holder still lives.
 pub(super) fn life(generation: u32) -> String {
     if generation == 0 { LIFE.to_owned() } else { format!("{LIFE}-{generation}") }
 }
 
-/// Returns the files of a directory whose kind, the end of their names, passes `is_kind`. They are in the order of
-/// their names.
+/// Returns the files of a directory whose kind passes `is_kind`, in the order of their names.
 pub(super) fn files_of(directory: &Path, is_kind: impl Fn(&str) -> bool) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in directory.read_dir()? {
@@ -88,13 +86,13 @@ pub(super) fn files_of(directory: &Path, is_kind: impl Fn(&str) -> bool) -> io::
     Ok(files)
 }
 
-/// Returns the beginning of the names of a mutex's files: a text that lets a person recognise the mutex, and a hash of
-/// the mutex's name.
+/// Returns the beginning of the names of a mutex's files: a readable part of the mutex's name, and a hash of the whole
+/// name.
 fn stem_of(name: &str) -> String {
     const NAMESPACE: Uuid = Uuid::from_u128(0x2f4a_9f0e_8f0b_4b0c_9a57_0e7a_6f3d_51c8);
     let plain = |char: char| if char.is_ascii_alphanumeric() || matches!(char, '.' | '_') { char } else { '-' };
     let slug: String = name.chars().take(40).map(plain).collect();
-    // A leading dot hides a file, a leading dash looks like an option.
+    // A leading dot would hide the file, and a leading dash would look like an option of a command.
     let slug = slug.trim_matches(['.', '-']);
     let slug = if slug.is_empty() { "mutex" } else { slug };
     format!("{slug}-{}", Uuid::new_v5(&NAMESPACE, name.as_bytes()).hyphenated())

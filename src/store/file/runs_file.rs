@@ -1,6 +1,6 @@
-//! The log of the runs of each event: a file of lines, behind a line that names the event.
+//! The log of the runs of an event, in a file of lines. The second line names the event.
 //!
-//! Each write replaces the whole file, so that a reader needs no lock. Writers take a lock of the log's own, so that no
+//! Each write replaces the whole file, so that a reader needs no lock. Writers take a separate lock, so that no
 //! admission waits for them.
 
 use std::io;
@@ -23,7 +23,7 @@ use crate::store::event_mutex::run_log::{EventLog, RunLog};
 /// The format: the first line of every log.
 const MAGIC: &str = "soloist-runs v1\n";
 
-/// The name of all logs in errors.
+/// The name of a log in errors.
 const LOG: &str = "the log of runs";
 
 /// The log of one event.
@@ -66,7 +66,7 @@ impl RunLog for FileMutex {
         Ok(self.read_log(event)?.skips)
     }
 
-    /// Lists the names in all logs of the directory. A log that can't be used does not hide the others.
+    /// Lists the names of the events in all logs of the directory. A log that can't be used is left out.
     fn events(&self) -> Result<Vec<String>, MutexError> {
         let failed = |error: io::Error| FileError::of_directory(self.dir())(error).while_trying_to("list", LOG);
         let directory = self.directory().map_err(failed)?;
@@ -83,7 +83,7 @@ impl RunsFile<'_> {
         let text = String::from_utf8_lossy(&bytes);
         let mut lines = text.split_inclusive('\n');
         let first = lines.next().unwrap_or_default();
-        // After a power loss, the first line may be zeros.
+        // After a power loss, the first line may consist of zeros. Such a file counts as empty.
         if !MAGIC.starts_with(first) && first.bytes().any(|byte| byte != 0) {
             return Err(FileError::of_another_format(file.path(), first.as_bytes(), MAGIC));
         }
@@ -95,7 +95,7 @@ impl RunsFile<'_> {
         Ok(EventLog { runs: lines.clone().filter_map(run).collect(), skips: lines.filter_map(skip_count).collect() })
     }
 
-    /// Reads the log, and writes it as `change` leaves it.
+    /// Reads the log, changes it with `change`, and writes it.
     fn rewrite(&self, change: impl FnOnce(&mut EventLog)) -> Result<(), FileError> {
         let lock = self.paths.open_or_make(RUNS_LOCK)?;
         let _lock = MutexLock::wait_for(lock, LockKind::Exclusive, lock_deadline())?;
@@ -111,8 +111,8 @@ impl RunsFile<'_> {
     }
 }
 
-/// Reads the name of the event whose log this file is. Returns `None` if the file is missing, or is not the log of the
-/// event that it names.
+/// Reads the name of the event from a log. Returns `None` if the file is missing, or if it was copied from the log of
+/// another event.
 fn event_of(paths: &MutexPaths) -> Result<Option<String>, FileError> {
     let Some(file) = paths.open_if_there(RUNS)? else { return Ok(None) };
     let bytes = file.read()?;
@@ -121,7 +121,7 @@ fn event_of(paths: &MutexPaths) -> Result<Option<String>, FileError> {
     Ok(event.filter(|event| paths.belong_to(event)))
 }
 
-/// Reads the number of skipped occurrences from a line that has one.
+/// Parses a line with a count of skipped occurrences. Returns `None` for other lines.
 fn skip_count(line: &str) -> Option<SkipCount> {
     let mut fields = line.split(' ');
     let mut field = |name: &str| fields.next()?.strip_prefix(name)?.strip_prefix('=');

@@ -1,4 +1,4 @@
-//! The run log in memory: a map behind a lock of its own, so that no admission waits for it.
+//! The run log in memory: a map with a separate lock, so that no admission waits for the log.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,13 +9,13 @@ use crate::outcome::run_record::numbered_record::{by_event, newest_first};
 use crate::outcome::run_record::skip_count::{SkipCount, add_skips};
 use crate::store::event_mutex::run_log::{EventLog, RunLog};
 
-/// The log of each event.
+/// The logs of all events, by the names of the events.
 #[derive(Debug, Default)]
 pub(crate) struct MemoryRunLog(Mutex<HashMap<Box<str>, EventLog>>);
 
 impl MemoryRunLog {
     fn locked(&self) -> MutexGuard<'_, HashMap<Box<str>, EventLog>> {
-        // No code that can panic runs while the map behind this lock is half-changed.
+        // No code that can panic runs while the map is half-changed. So the map is whole even after a panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

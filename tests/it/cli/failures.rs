@@ -449,7 +449,11 @@ const COMMANDS: &[(&str, i32, &str)] = &[
     ("$S check --store file:relative", 2, "soloist: the url of a store on file needs an absolute path"),
     ("$S completions fish-and-chips", 2, "[possible values: bash, "),
     ("$S man sideways", 2, "soloist: there is no command \"sideways\": use one of run, "),
-    ("$S create-table --print --store redis://127.0.0.1", 2, "a store at redis: has no table, and needs none"),
+    (
+        "$S create-table --print --store redis://127.0.0.1",
+        2,
+        "a store with the scheme redis has no table, and needs none",
+    ),
     ("SOLOIST_STORE=; unset SOLOIST_STORE; $S locks", 2, "--store <URL>"),
     ("used; $S pause --for soon", 2, "invalid value 'soon' for '--for <TIME>'"),
     ("used; $S pause --for 7300d", 2, "is longer than ten years"),

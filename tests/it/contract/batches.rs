@@ -357,20 +357,20 @@ super::finds! { Flawed::with, Flaw;
     each_of_several_names_excludes:
         ExcludesByTheFirst "an admission is excluded while the name is held",
         ExcludesByAnother "an excluded admission reports the name that excludes it",
-        ExcludesAll "a name excludes only the admissions of a batch that name it";
+        ExcludesAll "within a batch, a name excludes only the admissions that list it";
     a_mark_is_admitted_with_another_and_released:
         GrantsHalf "an admission that lost one of two markers leaves the other free";
     an_admission_is_excluded_by_what_was_admitted_before_it:
         ExcludesAtOnce "if two admissions of one batch exclude each other, the first is granted";
     a_batch_releases_before_it_admits:
-        AdmitsFirst "what a batch releases is free for what it admits";
+        AdmitsFirst "a name that a batch releases is free for the admissions of the batch";
     a_batch_does_not_admit_to_what_it_releases_later:
         HoldsNothing "a name under a minimum hold is held, also for the batch that releases it";
     asking_for_nothing_answers_nothing:
         AsksForMore "a store does not change the requests",
         EndsAllForNothing "an empty batch changes nothing";
     releases_of_one_batch_have_minimum_holds_of_their_own:
-        HoldsAlike "each release of a batch has a minimum hold of its own";
+        HoldsAlike "each release of a batch has its own minimum hold";
     the_holder_is_told_truly_or_not_at_all:
         TellsOfAnother "a read of one name returns that name";
     the_holder_tells_for_which_occurrence_it_holds:
@@ -378,15 +378,15 @@ super::finds! { Flawed::with, Flaw;
     the_holder_tells_its_application_and_its_instance:
         TellsAnotherApplication "a holder has its application and its instance";
     each_of_several_names_is_told_that_is_held:
-        TellsOfTheFirst "a read of several names returns the held ones, and no others",
-        TellsOfOneOnly "a store reads several names, one by one if need be";
+        TellsOfTheFirst "a read of several names returns the held names, and no others",
+        TellsOfOneOnly "every store can read several names";
     a_store_lists_the_leases_that_are_held_and_nothing_else:
-        ListsClaims "the leases of a prefix are those of the names that begin with it",
-        ListsOtherCases "the leases of a prefix are those of the names that begin with it",
+        ListsClaims "a list by prefix has exactly the leases whose names begin with the prefix",
+        ListsOtherCases "a list by prefix has exactly the leases whose names begin with the prefix",
         ListsTheEnded "a store that can't list leases says so each time",
         ListsTwice "a store that can't list leases says so each time",
         ListsOthersHolders "the list has the right holders",
         ListsSometimes "a store that can't list leases says so each time";
     a_prefix_is_text_and_no_pattern:
-        ListsByPattern "the leases of a prefix are those of the names that begin with it";
+        ListsByPattern "a list by prefix has exactly the leases whose names begin with the prefix";
 }

@@ -244,11 +244,11 @@ super::finds! { OnFile::with, Flaw;
         ExtendsToAnEnd "an extension does not end a lease with a lifeline",
         RefusesToExtend "the owner can extend its lease, also after its term";
     a_forget_frees_a_name_whoever_has_its_lifeline:
-        ForgetsNothing "a name that was released is free, whoever has its lifeline",
-        KeepsTheNext "a lifeline has nothing to do with the next lease";
+        ForgetsNothing "a name that was released is free, even if a process has its lifeline",
+        KeepsTheNext "a lifeline does not prolong the next lease";
     a_later_release_frees_a_name_whoever_has_its_lifeline:
-        ReleasesAtOnce "a name that is released later is held until then",
-        ReleasesNothingLater "a name that was to be released later is free then, even if a process has its lifeline";
+        ReleasesAtOnce "a name is held until its minimum hold is over",
+        ReleasesNothingLater "a name is free when its minimum hold is over, even if a process has its lifeline";
     a_break_frees_a_name_whoever_has_its_lifeline:
         BreaksNothing "a broken name is free, even if a process has its lifeline";
     what_is_not_ours_any_more_gets_no_lifeline:
@@ -257,7 +257,7 @@ super::finds! { OnFile::with, Flaw;
         EndsAnothers "a request for the lifeline of another's lease changes nothing for its holder";
     a_lease_without_a_lifeline_is_as_it_was:
         GivesNoneAndProlongs "a lease without a lifeline ends with its term",
-        GivesNoneAndEnds "its holder releases a name";
+        GivesNoneAndEnds "the holder of a name can release it";
     a_lease_of_a_killed_process_lasts_as_long_as_a_command_has_its_lifeline:
         LeadsNowhere "a lease of a killed process lasts as long as a command has the lifeline of the lease";
     a_lease_of_a_killed_process_ends_when_nobody_has_its_lifeline:

@@ -214,7 +214,7 @@ pub(super) fn claims(mutex: &FileMutex, word: &str) -> String {
         let request = LeaseRequest::new(claim, hour, &Clock::system());
         // A busy machine does not get so many done in the time of one call, whose error says so. None is stuck.
         let answer = iter::repeat_with(|| mutex.create(&request)).find(|answer| {
-            !answer.as_ref().is_err_and(|error| error.to_string().ends_with(" waits 3 s for all its locks"))
+            !answer.as_ref().is_err_and(|error| error.to_string().ends_with(" waits at most 3 s for locks"))
         });
         match answer.expect("it asks until it is told") {
             Ok(Some(_)) => {}

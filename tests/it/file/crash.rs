@@ -42,7 +42,7 @@ fn a_stopped_process_that_has_the_mutex_locked_is_named_after_a_bounded_wait() {
     child.signal("-STOP");
     let error = assert_names(Unusable, store.mutex.create(&store.request(&reports())).unwrap_err(), &lock);
     let source = error.get_ref().unwrap().to_string();
-    assert_eq!(source, format!("it is locked by pid {}, and a call waits 3 s for all its locks", child.pid()));
+    assert_eq!(source, format!("it is locked by pid {}, and a call waits at most 3 s for locks", child.pid()));
     assert!(!store.mutex.exists(&reports()).unwrap(), "a read needs no lock of the stuck process");
     child.signal("-CONT");
     child.kill();

@@ -142,8 +142,8 @@ fn a_file_of_another_format_is_an_error_that_names_both_formats_and_is_left_as_i
 fn assert_says_formats(said: &str, found: &str, known: &str) {
     assert!(said.contains(&format!("it begins with `{found}")), "{said}");
     let what_to_do = format!(
-        " and not with `{known}`, the format that this version of soloist knows, and is left as it is: update this program, \
-         or give it a directory of its own; if the file is damaged, remove it while nothing runs"
+        " and not with `{known}`, the format that this version of soloist knows, and was not changed: update this program, \
+          or use another directory; if the file is damaged, remove it while no process uses the directory"
     );
     assert!(said.contains(&what_to_do), "{said}");
 }

@@ -179,7 +179,7 @@ fn what_is_not_in_hand_any_more_gets_no_lifeline_and_a_claim_never() {
     let store = Store::new();
     let refused = |mutex: &FileMutex, lease: &Lease, why: &str| {
         let error = assert_names(Unusable, mutex.lifeline(lease).unwrap_err(), &store.state());
-        assert!(error.to_string().starts_with("could not hand on lease/reports in /"), "{error}");
+        assert!(error.to_string().starts_with("could not make a lifeline for lease/reports in /"), "{error}");
         assert_eq!(error.get_ref().unwrap().to_string(), why);
     };
     let (gone, lost) = ("this process does not hold the lease", "its owner does not hold the lease any more");

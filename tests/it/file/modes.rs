@@ -145,7 +145,7 @@ fn what_is_closed_to_this_user_is_told_with_its_owner_its_mode_and_the_way_out()
         let dir = ground.dir(name, 0, 0, mode);
         let said = ground.user(ALICE).does(&Order::Use(&dir));
         let why = format!(
-            ": this process is user {ALICE}, and the directory is user 0's and has mode {mode:o}: use a directory of this user; or \
+            ": the directory belongs to user 0 and has mode {mode:o}, and this process runs as user {ALICE}: use a directory of this user; or \
              let user 0 give it away (`chown {ALICE} {0}`), or share it with its group (`chmod g+rwxs {0}`)",
             dir.display()
         );
@@ -154,7 +154,7 @@ fn what_is_closed_to_this_user_is_told_with_its_owner_its_mode_and_the_way_out()
     let dir = ground.dir("of-a-group", 0, TEAM, 0o770);
     assert_eq!(ground.root().does(&Order::Use(&dir)), "granted");
     let said = ground.in_team(ALICE).does(&Order::Use(&dir));
-    let file = format!(": it is user 0's and has mode 600, so that user {ALICE} can't open it: ");
+    let file = format!(": it belongs to user 0 and has mode 600, so that user {ALICE} can't open it: ");
     let of_group = format!("run `chgrp {TEAM}` and `chmod 660` on it");
     let why = format!(
         "{file}use a directory of this user; or, if the group of the directory shares the store, let user 0 run `chmod g+rwxs {}`, \
@@ -243,8 +243,8 @@ fn checking_warns_of_a_directory_that_others_can_replace_or_empty() {
     store.assert_free(&reports());
     assert_eq!(
         warnings(&store.mutex),
-        ["the directory DIR is not safe: its group can write to it, and free what is \
-          held by removing files: run `chmod g+rwxs DIR` if its group shares the store, else `chmod g-w DIR`"]
+        ["the directory DIR is not safe: its group can write to it, and can remove files to free \
+          held names: run `chmod g+rwxs DIR` if its group shares the store, else `chmod g-w DIR`"]
     );
     set_mode(store.path(), 0o2770);
     assert_eq!(warnings(&store.mutex), [""; 0]);
@@ -255,8 +255,8 @@ fn checking_warns_of_a_directory_that_others_can_replace_or_empty() {
         warnings(&inner),
         [format!(
             "the directory {dir} is not safe: all users can write to it, \
-             and can put another directory in place of DIR: run `chmod +t {dir}`, so that only owners can rename and \
-             remove what is in it",
+             and can put another directory in place of DIR: run `chmod +t {dir}`, so that only the owner of DIR can \
+              rename or remove it",
             dir = store.path().display()
         )]
     );

@@ -33,7 +33,10 @@ fn the_table_is_made_by_a_command<S: SqlServer>() {
     }
     assert_eq!(said(&soloist(&["locks"], &server.url())), (Some(0), String::new()));
     let (code, error) = said(&soloist(&["create-table"], "file:/tmp"));
-    assert_eq!((code, error.trim_end()), (Some(2), "soloist: a store at file: has no table, and needs none"));
+    assert_eq!(
+        (code, error.trim_end()),
+        (Some(2), "soloist: a store with the scheme file has no table, and needs none")
+    );
 }
 
 fn a_program_with_a_log_of_runs_ends_in_silence<S: SqlServer>() {

@@ -6,8 +6,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::Path;
 
 const ROOT: u32 = 0;
-/// The modes of a file that only its owner can read and write, and of a file that its group can read and write, too.
+/// The mode of a file that only its owner can read and write.
 const PRIVATE: u32 = 0o600;
+/// The mode of a file that its owner and its group can read and write.
 const SHARED: u32 = 0o660;
 const WRITABLE_BY_ALL: u32 = 0o002;
 const STICKY: u32 = 0o1000;
@@ -22,7 +23,7 @@ pub(crate) struct Access {
     shared: bool,
 }
 
-/// The origin of a file: it was there before this call, or this call has made it.
+/// The origin of a file: `Found` existed before this call, and `Made` was made by this call.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Origin {
     Found,
@@ -30,8 +31,8 @@ pub(super) enum Origin {
 }
 
 impl Access {
-    /// Returns the access to the files of this directory. A directory is refused if users who do not share it can write
-    /// to it.
+    /// Returns the rules for the files of this directory. Refuses a directory that users who do not share it can write
+    /// to.
     pub(super) fn in_directory(path: &Path, directory: &Metadata) -> io::Result<Self> {
         let (path, mode, owner, us) = (path.display(), directory.mode(), directory.uid(), our_user());
         let (group, shared) = (directory.gid(), mode & SHARED_DIRECTORY == SHARED_DIRECTORY);
@@ -63,7 +64,7 @@ impl Access {
         Ok(Self { owner, group, shared })
     }
 
-    /// Refuses a file that other users may have planted.
+    /// Refuses a file that another user may have planted. `us` is the user of this process.
     pub(super) fn accept(&self, file: &Metadata, us: u32) -> io::Result<()> {
         let owner = file.uid();
         if !file.is_file() {
@@ -95,7 +96,7 @@ impl Access {
         Ok(())
     }
 
-    /// Returns why the system does not let us open a file in this directory.
+    /// Returns the error that explains why this user can't open a file in this directory.
     pub(super) fn why_it_is_closed(&self, directory: &Path, file: &Metadata) -> io::Error {
         let (owner, mode, us) = (file.uid(), file.mode() & 0o7777, our_user());
         self.accept(file, us).err().unwrap_or_else(|| {
@@ -112,22 +113,23 @@ impl Access {
                     directory.display()
                 )
             };
-            refused(format!("it is user {owner}'s and has mode {mode:o}, so that user {us} can't open it: {way_out}"))
+            refused(format!("it belongs to user {owner} and has mode {mode:o}, so that user {us} can't open it: {way_out}"))
         })
     }
 
-    /// Gives a file of this user the group and the mode of all files of the store. A file that root has just made gets
-    /// the directory's owner, too.
+    /// Sets the group and the mode of a file of this user to those of all files of the store. If root has just made the
+    /// file, this also sets its owner to the directory's owner.
     ///
-    /// A change that fails is ignored: users who can't open the file get an error, and [`exposure`](Self::exposure) warns.
+    /// Failures are ignored: a user who can't open the file gets an error, and [`exposure`](Self::exposure) warns if
+    /// too many users can open it.
     pub(super) fn settle(&self, file: &File, found: &Metadata, origin: Origin, us: u32) {
-        // A file of root that was found in a user's directory keeps its mode. With a narrower mode, the user might not
-        // be able to open it.
+        // If root finds its own file in a user's directory, the file keeps its mode. With a narrower mode, the user
+        // might not be able to open the file.
         let is_the_users = us == ROOT && self.owner != ROOT && !self.shared && origin == Origin::Found;
         if found.uid() != us || is_the_users {
             return;
         }
-        // If root pauses the schedule of a user, this user could not open the file otherwise.
+        // If root pauses the schedule of a user, that user must be able to open the new file.
         let given_away = us == ROOT && self.owner != ROOT && origin == Origin::Made;
         let owner = given_away.then_some(self.owner);
         let group = (given_away || self.shared).then_some(self.group).filter(|group| *group != found.gid());
@@ -138,7 +140,7 @@ impl Access {
         }
     }
 
-    /// Returns a warning about a file that more users can open than should use it.
+    /// Returns a warning if users who should not use this file can open it.
     pub(crate) fn exposure(&self, file: &Metadata) -> Option<String> {
         let mode = self.mode();
         (file.mode() & 0o777 & !mode != 0).then(|| {
@@ -159,8 +161,8 @@ impl Access {
     }
 }
 
-/// Refuses a link in place of the directory, unless this user, root or the directory's owner made it, because the owner
-/// of a link decides where it leads.
+/// Refuses a link to the directory, unless this user, root or the directory's owner made the link. The owner of a link
+/// can change its target.
 pub(super) fn accept_link(link: &Metadata, directory: &Metadata) -> io::Result<()> {
     if [our_user(), ROOT, directory.uid()].contains(&link.uid()) {
         return Ok(());
@@ -172,7 +174,7 @@ pub(super) fn accept_link(link: &Metadata, directory: &Metadata) -> io::Result<(
     )))
 }
 
-/// Returns why the system does not let us open this directory, or make a file in it.
+/// Returns the error that explains why this user can't open this directory, or make a file in it.
 pub(super) fn why_closed(path: &Path, directory: &Metadata) -> io::Error {
     let (owner, mode, us, path) = (directory.uid(), directory.mode() & 0o7777, our_user(), path.display());
     let way_out = if mode & SHARED_DIRECTORY == SHARED_DIRECTORY {
@@ -183,8 +185,8 @@ pub(super) fn why_closed(path: &Path, directory: &Metadata) -> io::Error {
         )
     };
     refused(format!(
-        "this process is user {us}, and the directory is user {owner}'s and has mode {mode:o}: use a directory of this user; or \
-         {way_out}"
+        "the directory belongs to user {owner} and has mode {mode:o}, and this process runs as user {us}: use a directory of \
+         this user; or {way_out}"
     ))
 }
 
@@ -192,7 +194,8 @@ pub(super) fn refused(why: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, why.into())
 }
 
-/// Returns the user of this process. It is read each time, because a service may start as root and become another user.
+/// Returns the user of this process. The user is read each time, because a service may start as root and then become
+/// another user.
 pub(super) fn our_user() -> u32 {
     rustix::process::geteuid().as_raw()
 }

@@ -1,7 +1,7 @@
-//! The lock of a mutex, which a process holds during a decision: for microseconds.
+//! The lock of a mutex. A process holds the lock for microseconds, during a decision.
 //!
-//! A wait for the lock is bounded, so that a stopped process does not hang all others. The kernel has no file lock with
-//! a timeout, so a waiting thread tries again and again.
+//! A wait for the lock has a time limit, so that a stopped process does not stop all other processes. The kernel has no
+//! file lock with a time limit, so a waiting thread tries again and again.
 
 use std::io;
 use std::thread;
@@ -10,34 +10,35 @@ use std::time::Duration;
 use crate::store::{file::error::FileError, file::open_file::OpenFile};
 use crate::time::clock::{Clock, moment::Moment};
 
-/// The longest wait of one call for all its locks.
+/// The time limit of one call for all its waits for locks.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The longest pause between two tries.
 const LONGEST_PAUSE: Duration = Duration::from_millis(1);
 
-/// The last part of the wait has no pauses, because other processes may lock the file again and again, and leave it
-/// free only for moments.
+/// The length of the last part of a wait, which has no pauses. Other processes may lock the file so often that it is
+/// free only for moments, and a thread that pauses would miss these moments.
 const WITHOUT_PAUSES: Duration = Duration::from_secs(1);
 
-/// A locked file. It is unlocked when this is dropped.
+/// A locked file. The drop of this value unlocks the file.
 pub(crate) struct MutexLock(OpenFile);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LockKind {
     /// For a decision on this mutex.
     Exclusive,
-    /// For a decision on another mutex, which is excluded while this mutex is held.
+    /// For a decision on another mutex: a name of this mutex excludes the admission there.
     Shared,
 }
 
-/// Returns the moment at which a call that begins now gives up its waits for locks.
+/// Returns the moment until which a call that begins now may wait for locks.
 pub(crate) fn lock_deadline() -> Moment {
     Clock::system().moment().plus(TIMEOUT)
 }
 
 impl MutexLock {
-    /// Waits for the lock of `file` until `deadline`. After the deadline, the lock is still taken if it is free.
+    /// Waits for the lock of `file` until `deadline`. If the deadline has passed, the lock is tried once, without a
+    /// wait.
     pub(crate) fn wait_for(file: OpenFile, kind: LockKind, deadline: Moment) -> Result<Self, FileError> {
         let mut pause = Duration::from_micros(20);
         loop {
@@ -51,7 +52,7 @@ impl MutexLock {
             let left = deadline.since(Clock::system().moment());
             if left.is_zero() {
                 let who = who_locks(&file).map_or(String::new(), |pid| format!(" by pid {pid}"));
-                let why = format!("it is locked{who}, and a call waits {} s for all its locks", TIMEOUT.as_secs());
+                let why = format!("it is locked{who}, and a call waits at most {} s for locks", TIMEOUT.as_secs());
                 return Err(FileError::at(file.path())(io::Error::new(io::ErrorKind::TimedOut, why)));
             }
             if left < WITHOUT_PAUSES {
@@ -66,23 +67,23 @@ impl MutexLock {
 
 impl Drop for MutexLock {
     fn drop(&mut self) {
-        // If unlocking fails, nothing is left but to close the file.
+        // An error is ignored, because the file is closed anyway.
         let _ = self.0.unlock();
     }
 }
 
-/// Returns the process that has the file locked, if the kernel names it.
+/// Returns the id of the process that has locked the file, if the kernel lists it.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn who_locks(file: &OpenFile) -> Option<u32> {
     let inode = format!(":{}", file.inode());
-    // 1: FLOCK  ADVISORY  WRITE 4242 fe:00:131074 0 EOF
+    // A line is, for example: `1: FLOCK  ADVISORY  WRITE 4242 fe:00:131074 0 EOF`.
     let pid = |line: &str| {
         let mut fields = line.split_ascii_whitespace().skip(1);
         let (kind, pid, file) = (fields.next()?, fields.nth(2)?, fields.next()?);
         if kind == "FLOCK" && file.ends_with(&inode) { pid.parse().ok() } else { None }
     };
-    // The kernel gives out the list in pieces. A lock may be missing if other locks come and go meanwhile, so the list
-    // is read several times.
+    // The kernel returns the list in pieces. If other locks come and go between two pieces, a lock may be missing. So
+    // the list is read several times.
     (0..10).find_map(|_| std::fs::read_to_string("/proc/locks").ok()?.lines().find_map(pid))
 }
 

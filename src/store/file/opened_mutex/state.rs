@@ -9,10 +9,10 @@
 //! end
 //! ```
 //!
-//! A grant writes the whole text anew; zeros fill the rest of the block behind a short text. A line begins with its
-//! head, which has a fixed length. Later changes overwrite the head in place, which needs no room on the disk. No head
-//! lies in two pages of memory, so that a killed process has written a whole head or nothing. After a power loss, a
-//! text may be damaged; a text that was cut lacks the line `end`.
+//! A grant writes the whole text anew. If the text is shorter than a block, zeros fill the rest of the block. Each line
+//! begins with a head of fixed length. Later changes overwrite the head in place, which needs no room on the disk. No
+//! head lies in two pages of memory, so even a process that is killed has written a whole head or nothing. After a
+//! power loss, a text may be damaged. A text that was cut lacks the line `end`.
 
 use std::fmt::Write;
 use std::iter;
@@ -29,19 +29,19 @@ use crate::store::file::life_file::LifeId;
 pub(crate) const MAGIC: &str = "soloist-state v1\n";
 const END: &str = "end\n";
 
-/// The size of a page of memory. One write of a page is never cut, even if the process is killed.
+/// The size of a page of memory, in bytes. A write of one page is never cut, even if the process is killed.
 pub(crate) const BLOCK: usize = 4096;
 
-// The columns of a head. That of a claim or a marker ends with the word.
+// The columns of a head. The head of a claim or a marker ends with the word, here `alive`.
 //
 // until 2026-03-01T12:01:07.000000000Z alive group 4242      ⇥lease/reports⇥…
 // 0     6                            36 37 42              59
 const UNTIL: Range<usize> = 6..36;
 const WORD: Range<usize> = 37..42;
-/// The greatest length of a head, in bytes.
+/// The largest length of a head, in bytes.
 const HEAD_MAX: usize = 64;
 
-/// The state of a mutex. An empty text says that nothing was ever granted.
+/// The state of a mutex. An empty text means that nothing was ever granted.
 #[derive(Default)]
 pub(crate) struct MutexState {
     text: String,
@@ -54,16 +54,16 @@ pub(crate) struct StateEntry {
     pub(crate) lasts: Lasts,
     /// The life file of a lease.
     pub(crate) life: Option<LifeId>,
-    /// The place of its line in the text, which begins with its head.
+    /// The offset of the entry's line in the text. The line begins with the head.
     at: usize,
 }
 
-/// The rule for how long a name is held: the word behind its deadline.
+/// The rule for how long a name is held: the word after its deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lasts {
     /// Until its deadline, and while its life file is locked.
     Alive,
-    /// While its life file is locked, also after its deadline: a command has inherited the file.
+    /// While its life file is locked, even after its deadline, because a command can inherit the life file.
     Bound,
     /// Until its deadline: a claim, a marker, or a lease under a minimum hold.
     Fixed,
@@ -71,11 +71,11 @@ pub(crate) enum Lasts {
     Ended,
 }
 
-/// The error of a text that is not a state of this format.
+/// The error for a text that is not a state of this format.
 pub(crate) struct OtherFormat;
 
 impl MutexState {
-    /// Reads a state. Returns `None` if the bytes are empty, or the state is damaged.
+    /// Parses a state. Returns `None` if `bytes` is empty, or if the state is damaged.
     pub(crate) fn read(bytes: Vec<u8>) -> Result<Option<Self>, OtherFormat> {
         let begun = &bytes[..bytes.len().min(MAGIC.len())];
         if !MAGIC.as_bytes().starts_with(begun) && bytes.iter().any(|byte| *byte != 0) {
@@ -91,7 +91,6 @@ impl MutexState {
         Ok(state.filter(is_whole))
     }
 
-    /// Returns the name of the mutex.
     pub(crate) fn mutex(&self) -> Option<String> {
         unescaped(self.header("name ")?)
     }
@@ -105,14 +104,15 @@ impl MutexState {
         self.text.lines().take(3).find_map(|line| line.strip_prefix(word))
     }
 
-    /// Returns the entry of a name, held or not. If the entry can't be read, the error is its line.
+    /// Returns the entry of a name, even if the name is not held any more. If the entry is damaged, the error is its
+    /// line.
     pub(crate) fn find(&self, name: &MutexName) -> Result<Option<StateEntry>, &str> {
         let name = escaped(&name.to_string());
         let line = self.lines().find(|(_, line)| is_of(line, &name));
         line.map(|(at, line)| StateEntry::of_line(at, line).ok_or(line)).transpose()
     }
 
-    /// Returns the marks that have an entry, without those whose line is damaged. They may not be held any more.
+    /// Returns the markers that have an entry, even if they are not held any more. Damaged lines are left out.
     pub(crate) fn marks(&self) -> impl Iterator<Item = MutexName> {
         self.lines().filter_map(|(at, line)| {
             StateEntry::of_line(at, line)?;
@@ -120,7 +120,7 @@ impl MutexState {
         })
     }
 
-    /// Returns the lines of the entries, and where they begin.
+    /// Returns the lines of the entries, with their offsets.
     fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
         let mut next = 0;
         let lines = self.text.split_inclusive('\n').map(move |line| {
@@ -131,8 +131,8 @@ impl MutexState {
         lines.skip(3).filter(|(_, line)| *line != END && !line.trim_ascii().is_empty())
     }
 
-    /// Returns the text of the state after a grant: with these entries, without earlier entries of their names, and without entries
-    /// that have ended.
+    /// Returns the text of the state after a grant. It has the entries `granted`, and the old entries that are still
+    /// held and have other names.
     pub(crate) fn with_grant(
         &self,
         mutex: &str,
@@ -145,7 +145,7 @@ impl MutexState {
         let new: Vec<String> = granted.iter().zip(&names).map(|((_, entry), name)| entry.to_line(name)).collect();
         let is_replaced = |line: &str| names.iter().any(|name| is_of(line, name));
         let kept = self.lines().map(|(_, line)| line).filter(|line| may_be_held(line, &now) && !is_replaced(line));
-        // The lease comes first, for people.
+        // The lease comes first, so that people find it.
         let (lease, others): (Vec<&str>, Vec<&str>) = kept.chain(new.iter().map(String::as_str)).partition(is_of_lease);
         let mut text = String::with_capacity(self.text.len() + 2 * BLOCK);
         let _ = write!(text, "{MAGIC}name {}\nlast {token}\n", escaped(mutex));
@@ -236,8 +236,8 @@ impl Lasts {
     }
 }
 
-/// Returns whether this line is the entry of `name`, which is escaped. The name in the line is compared as it stands,
-/// without unescaping, because a state may have many long names.
+/// Returns whether this line is the entry of `name`, which must be escaped. To unescape the name of each line would be
+/// slow, because a state may have many long names.
 fn is_of(line: &str, name: &str) -> bool {
     let behind_head = line.get(WORD.end..).and_then(|rest| rest.split_once('\t'));
     behind_head.and_then(|(_, rest)| rest.strip_prefix(name)).is_some_and(|rest| rest.starts_with('\t'))
@@ -247,7 +247,8 @@ fn is_of_lease(line: &&str) -> bool {
     line.get(WORD.end..).is_some_and(|rest| rest.starts_with(" group "))
 }
 
-/// Returns whether the name of this line may still be held, as far as the line alone shows.
+/// Returns whether the name of this line may still be held. The life file is not read, although it may be unlocked
+/// already.
 fn may_be_held(line: &str, now: &str) -> bool {
     match Lasts::of_line(line) {
         Some(Lasts::Alive | Lasts::Bound) => true,
@@ -256,17 +257,17 @@ fn may_be_held(line: &str, now: &str) -> bool {
     }
 }
 
-/// Returns `text` on one line: control characters and `%` become the `%XX` of their bytes.
+/// Returns `text` on one line: each byte of a control character and of `%` becomes `%XX`.
 pub(crate) fn escaped(text: &str) -> String {
     percent_encoded(text, char::is_control)
 }
 
-/// Returns the text that was [`escaped`], unless it is not UTF-8.
+/// Returns the text that was [`escaped`], or `None` if its bytes are not UTF-8.
 pub(crate) fn unescaped(line: &str) -> Option<String> {
     percent_decode_str(line).decode_utf8().ok().map(Into::into)
 }
 
-/// Returns a time in the format of RFC 3339, with a fixed width, so that texts compare as their times do.
+/// Returns a time as RFC 3339. All texts have one width, so that they sort in the order of their times.
 fn stamp(time: DateTime<Utc>) -> String {
     time.to_rfc3339_opts(SecondsFormat::Nanos, true)
 }
@@ -285,7 +286,6 @@ mod tests {
         Holder::new(Owner::unique(), FencingToken::new(u64::MAX), host, since, DateTime::from_timestamp_nanos(i64::MAX))
     }
 
-    /// Returns the state after this grant.
     fn granted(state: &MutexState, granted: &[(&MutexName, StateEntry)], now: DateTime<Utc>) -> MutexState {
         let text = state.with_grant("reports", FencingToken::new(7), granted, now);
         MutexState::read(text.into_bytes()).ok().flatten().expect("it is whole")
