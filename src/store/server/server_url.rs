@@ -1,5 +1,5 @@
-//! The URL of a server: the store's options, the parts for the driver, whether the URL asks for TLS, and whether it
-//! names this host.
+//! The URL of a server: the options of the store, and the parts for the driver. It also says whether to use TLS, and
+//! whether the server is on this host.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -8,24 +8,25 @@ use std::time::Duration;
 use crate::base::error::InvalidOptions;
 use crate::base::escape::percent_decoded;
 
-/// The address of a server, with the login, which is never displayed.
+/// The address of a server, with the login. `Display` never shows the login.
 pub(crate) trait ServerAddress: fmt::Display + Sized + Send + Sync + 'static {
     /// The kind of server, as in "redis".
     const KIND: &'static str;
 
-    /// The schemes of its URLs; the first is for people.
+    /// The schemes of the URLs. Messages suggest the first.
     const SCHEMES: &'static [&'static str];
 
-    /// The name of the public store.
+    /// The name of the public type of the store, for `Debug`.
     const STORE: &'static str;
 
-    /// The word for the part of the server that a store uses: a prefix or a table.
+    /// The word for the part of the server that a store uses: `prefix` or `table`.
     const NAMESPACE: &'static str;
 
     /// The part of a URL that asks for TLS.
     const TLS: &'static str;
 
-    /// Reads a URL whose options for the store are taken out. An error repeats no part of it, because it may contain a password.
+    /// Reads the address from a URL without the store's options. An error shows no part of the URL, because it may
+    /// contain a password.
     fn of_url(url: &mut ServerUrl<'_>) -> Result<Self, InvalidOptions>;
 
     #[cfg(test)]
@@ -33,11 +34,11 @@ pub(crate) trait ServerAddress: fmt::Display + Sized + Send + Sync + 'static {
         Self::of_url(&mut ServerUrl::parse::<Self>(url)?)
     }
 
-    /// Returns whether others can read the connection, because it leaves this host without encryption.
+    /// Returns whether others on the network can read the connection, because it leaves this host without encryption.
     fn is_overheard(&self) -> bool;
 }
 
-/// The URL of a server, in parts. An error repeats no part, because that may contain a password.
+/// The URL of a server, in parts. An error shows no part of it, because the part may contain a password.
 pub(crate) struct ServerUrl<'a> {
     /// The kind of server, as in "redis".
     kind: &'static str,
@@ -45,7 +46,7 @@ pub(crate) struct ServerUrl<'a> {
     pub(crate) scheme: String,
     /// The text between the scheme's colon and the question mark.
     pub(crate) place: &'a str,
-    /// The options behind the question mark that are not taken yet.
+    /// The options behind the question mark, without those that were taken out.
     options: Vec<&'a str>,
 }
 
@@ -63,7 +64,7 @@ impl<'a> ServerUrl<'a> {
         Ok(parsed)
     }
 
-    /// Takes the option of this name out, and returns its value, decoded.
+    /// Takes the option with this name out, and returns its decoded value.
     pub(crate) fn take(&mut self, name: &str) -> Result<Option<String>, InvalidOptions> {
         let is_it = |option: &mut &str| option.split('=').next() == Some(name);
         let found: Vec<&str> = self.options.extract_if(.., is_it).collect();
@@ -72,7 +73,7 @@ impl<'a> ServerUrl<'a> {
         value.transpose().map_err(|why| self.wrong(format_args!("has a {name} {why}")))
     }
 
-    /// Takes the longest time of a call out: `500ms`, `2s` or `1m`.
+    /// Takes the option `timeout` out, the longest time of a call, as in `500ms`, `2s` or `1m`.
     pub(crate) fn take_timeout(&mut self) -> Result<Option<Duration>, InvalidOptions> {
         let Some(value) = self.take("timeout")? else { return Ok(None) };
         let (number, unit) = value.split_at(value.find(|char: char| !char.is_ascii_digit()).unwrap_or(value.len()));
@@ -87,9 +88,9 @@ impl<'a> ServerUrl<'a> {
         timeout.map(Some).ok_or_else(|| self.wrong(form))
     }
 
-    /// Takes the option of this name out, and returns whether it asks for TLS. Upper and lower case do not matter in
-    /// the option's mode. The first mode is the default, and asks for no TLS. With every other mode, the server's
-    /// certificate is checked.
+    /// Takes the option with this name out, and returns whether its value asks for TLS. The first of the `modes` is the
+    /// default, and means no TLS. With every other mode, the server's certificate is checked. The value can be in upper
+    /// or lower case.
     #[cfg(feature = "sql")]
     pub(crate) fn take_encryption(&mut self, name: &str, modes: [&str; 4]) -> Result<bool, InvalidOptions> {
         let Some(mode) = self.take(name)? else { return Ok(false) };
@@ -104,7 +105,8 @@ impl<'a> ServerUrl<'a> {
         self.options.join("&")
     }
 
-    /// Refuses a URL that has an option left, other than those of the driver. Its name is not shown: it may be a part of a password.
+    /// Refuses a URL with an option that neither the store nor the driver knows. The message does not show the option,
+    /// because it may be a part of a password.
     #[cfg(any(feature = "redis", feature = "mysql"))]
     pub(crate) fn refuse_others(&self, of_store: &[&str], of_driver: &[&str]) -> Result<(), InvalidOptions> {
         use crate::base::similar::{did_you_mean, quoted};
@@ -138,10 +140,10 @@ impl<'a> ServerUrl<'a> {
     }
 }
 
-/// Reads the value of an option.
+/// Decodes the value of an option.
 fn decoded(value: &str) -> Result<String, &'static str> {
     if value.contains('@') {
-        return Err("with an @; there it is written as %40, and in a password, ? is written as %3F");
+        return Err("with an @: write %40 for the @; in a password, write %3F for a ?");
     }
     let text = percent_decoded(value).and_then(|bytes| String::from_utf8(bytes).ok());
     text.ok_or("that is not well-formed; % itself is written as %25")
@@ -152,8 +154,8 @@ pub(crate) fn host_and_port(host: &str, port: u16) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
-/// Returns whether the host in a URL is this host. Of the names, only `localhost` counts, because any other name may
-/// lead elsewhere tomorrow.
+/// Returns whether the host in a URL is this host: a loopback address, or `localhost`. No other name counts, because
+/// its address may change.
 pub(crate) fn is_this_host(host: &str) -> bool {
     match host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
         Ok(address) => address.to_canonical().is_loopback(),
@@ -209,7 +211,7 @@ mod tests {
         for value in ["secret%", "secret%2", "%+1", "%FF"] {
             assert_eq!(said(&format!("prefix={value}")), form, "{value}");
         }
-        let at = "has a prefix with an @; there it is written as %40, and in a password, ? is written as %3F";
+        let at = "has a prefix with an @: write %40 for the @; in a password, write %3F for a ?";
         assert_eq!(said("prefix=secret@h"), at);
         assert_eq!(said("prefix=secret&prefix=secret"), "has the option prefix twice");
         assert_eq!(of_timeout("timeout=1s&timeout=1s"), "has the option timeout twice");

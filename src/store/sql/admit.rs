@@ -74,7 +74,7 @@ impl<S: Session> SqlEngine<S> {
                 Some((_, Lost::ToAnother { .. })) => tries = 1, // It sees the winners, and goes on until the deadline.
             }
             if tries > TRIES || has_lost && began >= until {
-                return Err(Failure::beaten(if tries > TRIES { UNSEEN } else { CROWD }));
+                return Err(Failure::lost_each_race(if tries > TRIES { UNSEEN } else { CROWD }));
             }
             match self.write(attempt, &plan, &look) {
                 Ok((0, token)) => last = Some((look, Lost::ToAnother { had_turn: token != NO_TOKEN })),
