@@ -72,8 +72,8 @@ pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(4);
 const TIMEOUTS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(60)];
 
 /// The advice about the rights of the user in the URL.
-pub(crate) const RIGHTS: &str = "its user needs SELECT, INSERT, UPDATE and DELETE on the table, for a log of runs also on the table \
-                                 with _runs behind its name, and CREATE to make them";
+pub(crate) const RIGHTS: &str = "the user in the url needs SELECT, INSERT, UPDATE and DELETE on the table; for a log of runs, it needs \
+                                 them on the table with _runs behind its name, too; to create the tables, it needs CREATE";
 
 /// A store in a table of an SQL server.
 pub(crate) type SqlServer<S> = Server<SqlEngine<S>>;

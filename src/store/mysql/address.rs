@@ -1,4 +1,4 @@
-//! The address of a MySQL server: its URL read into the options of the driver.
+//! The address of a MySQL server: its URL, converted into the options of the driver.
 
 use std::fmt;
 
@@ -22,11 +22,12 @@ impl ServerAddress for Address {
     const TLS: &'static str = "?ssl-mode=REQUIRED";
 
     fn of_url(url: &mut ServerUrl<'_>) -> Result<Self, InvalidOptions> {
-        // If a password contains a slash, the driver takes the rest of it for the database, which would be displayed.
+        // If a password contains a slash, the driver takes the rest of the password for the database, and messages
+        // would show it.
         let database = url.place.trim_start_matches('/').split_once('/').map(|(_, database)| database);
         url.refuse_if(
             database.is_some_and(|database| database.contains('@')),
-            "has an @ behind the host; there it is written as %40, and in a password, / as %2F",
+            "has an @ behind the host: write %40 for the @; in a password, write %2F for a /",
         )?;
         let modes = ["DISABLED", "REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY"];
         let is_encrypted = url.take_encryption("ssl-mode", modes)?;
@@ -37,8 +38,8 @@ impl ServerAddress for Address {
         let has_no = |part: Option<&str>| part.is_none_or(str::is_empty);
         url.refuse_if(has_no(options.user()), "has no user: write mysql://user:password@host/database")?;
         url.refuse_if(has_no(options.db_name()), "has no database: write mysql://user:password@host/database")?;
-        // The host is set again, because the driver blocks the thread while it looks up a host from a URL: no timeout
-        // would end that.
+        // The host is set again. Otherwise the driver would look it up in a call that blocks the thread and that no
+        // timeout ends.
         let host = options.ip_or_hostname().trim_start_matches('[').trim_end_matches(']').to_owned();
         let options = OptsBuilder::from_opts(options).ip_or_hostname(host).prefer_socket(false);
         // Without these settings, the driver would ask the server for them after it has connected.
@@ -94,10 +95,7 @@ mod tests {
             ("mysql://u:secret@h:port/app", "is not well-formed: write mysql://user:password@host:3306/database"),
             ("mysql://h/app", "has no user: write mysql://user:password@host/database"),
             ("mysql://u:secret@h", "has no database: write mysql://user:password@host/database"),
-            (
-                "mysql://u:p@q/secret@h/app",
-                "has an @ behind the host; there it is written as %40, and in a password, / as %2F",
-            ),
+            ("mysql://u:p@q/secret@h/app", "has an @ behind the host: write %40 for the @; in a password, write %2F for a /"),
             ("mysql://u:sec#ret@h/app", "has a fragment; in a password, # is written as %23"),
             (
                 "mysql://u:p@h/app?pass=secret",

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use crate::time::{clock::Clock, clock::moment::Moment};
 
-/// How long the end of a connection may take.
+/// The longest time that the end of a connection can take.
 const FAREWELL: Duration = Duration::from_millis(100);
 
 /// A runtime that drives the futures of one connection on the calling thread.
@@ -25,8 +25,8 @@ impl DriverRuntime {
         Ok(Self { runtime: Some(runtime) })
     }
 
-    /// Runs a future until it is done, its time is up, or the driver panics at a reply. The caller must be
-    /// [`outside_any_runtime`].
+    /// Runs a future until it is done, its time is up, or the driver panics at a reply. The calling thread must not be
+    /// in an asynchronous runtime: see [`outside_any_runtime`].
     pub(crate) fn until<T>(&self, until: Moment, future: impl Future<Output = T>) -> io::Result<T> {
         let runtime = self.runtime.as_ref().ok_or_else(|| io::Error::other("the connection was closed"))?;
         let wait = async { timeout(until.since(Clock::system().moment()), future).await.map_err(io::Error::from) };
