@@ -17,7 +17,7 @@ pub(super) fn commands(program: &str) -> [Command; 2] {
     ]
 }
 
-/// Runs one of the [`commands`], for the program of this parser. `None`: it is another command.
+/// Runs one of the [`commands`], for the program of this parser. Returns `None` for any other command.
 pub(super) fn describe(parser: Command, matches: &ArgMatches) -> Option<Answered> {
     match matches.subcommand()? {
         ("completions", arguments) => Some(Ok(script(parser, *arguments.get_one("shell")?))),

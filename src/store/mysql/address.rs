@@ -95,7 +95,10 @@ mod tests {
             ("mysql://u:secret@h:port/app", "is not well-formed: write mysql://user:password@host:3306/database"),
             ("mysql://h/app", "has no user: write mysql://user:password@host/database"),
             ("mysql://u:secret@h", "has no database: write mysql://user:password@host/database"),
-            ("mysql://u:p@q/secret@h/app", "has an @ behind the host: write %40 for the @; in a password, write %2F for a /"),
+            (
+                "mysql://u:p@q/secret@h/app",
+                "has an @ behind the host: write %40 for the @; in a password, write %2F for a /",
+            ),
             ("mysql://u:sec#ret@h/app", "has a fragment; in a password, # is written as %23"),
             (
                 "mysql://u:p@h/app?pass=secret",

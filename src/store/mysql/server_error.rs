@@ -56,7 +56,9 @@ fn meaning(code: u16, message: &str) -> (AskAgain, &'static str) {
         1226 => (Never, many_of_this_user),
         1044 => (Never, "there is no such database, or the user in the url may not use it"),
         1142 | 1143 | 1227 => (Never, RIGHTS),
-        1045 => (Never, "the user or the password in the url is wrong, or the server wants TLS: write ?ssl-mode=REQUIRED"),
+        1045 => {
+            (Never, "the user or the password in the url is wrong, or the server wants TLS: write ?ssl-mode=REQUIRED")
+        }
         1049 => (Never, "create the database, or name another in the url"),
         3159 => (Never, "the server wants TLS: write ?ssl-mode=REQUIRED"),
         1290 | 1792 | 1836 => (Never, "it takes no writes: connect to the primary"),

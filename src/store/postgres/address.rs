@@ -155,7 +155,10 @@ mod tests {
             ("postgres://u:secret@h,%2Frun%2Fpg/app", "lists a socket and a host: name only sockets or only hosts"),
             ("postgres://u:p@secret@h/app", "has more than one @: write %40 for an @ in a name or a password"),
             ("postgres://u:secret@h/my@db", "has more than one @: write %40 for an @ in a name or a password"),
-            ("postgres://u:p?secret=@h/app", "has an @ behind the ?: write %40 for the @; in a password, write %3F for a ?"),
+            (
+                "postgres://u:p?secret=@h/app",
+                "has an @ behind the ?: write %40 for the @; in a password, write %3F for a ?",
+            ),
             (
                 "postgres://u:p@h/app?sslmode=secret",
                 "has another sslmode than disable (the default), require, verify-ca or verify-full",

@@ -77,7 +77,10 @@ impl ServerAddress for Address {
             }
             "cluster" => {
                 let (hosts, path) = split_hosts(url, 6379)?;
-                url.refuse_if(!matches!(path, "" | "0"), "has a database other than 0, but a cluster has only database 0")?;
+                url.refuse_if(
+                    !matches!(path, "" | "0"),
+                    "has a database other than 0, but a cluster has only database 0",
+                )?;
                 (hosts.iter().map(|host| format!("redis://{host}")).collect(), Topology::Cluster)
             }
             "unix" => {

@@ -263,7 +263,7 @@ fn pauses(longest: &mut Duration, until: Moment) -> bool {
     *longest = (2 * *longest).min(LONGEST_PAUSE);
     let is_time = Clock::system().moment().plus(pause) < until;
     if is_time {
-            thread::sleep(pause); // until another client has left the server, or the server has started
+        thread::sleep(pause); // until another client has left the server, or the server has started
     }
     is_time
 }
