@@ -32,9 +32,9 @@
 //! A token is one more than the highest token in the table, or the server's time in microseconds if that is larger. The
 //! row with the highest token is never deleted.
 //!
-//! When a process has written eight rows since its last clean-up, its next granted admission deletes ended rows after
-//! its commit. It deletes at most twice as many rows as the process has written since then, so that the table shrinks.
-//! The count begins at a random number, because a process that cron starts may write only one row.
+//! A process counts the rows that it has written since its last clean-up. The granted admission that completes eight
+//! rows deletes ended rows after its commit. It deletes at most twice as many rows as were counted, so that the table
+//! shrinks. The count begins at a random number, because a process that cron starts may write only one row.
 //!
 //! An admission names a window of the server's time: from the read of its rows to the deadline of its caller. Outside
 //! of the window, nothing is committed. A renewal and a minimum hold have such a window, too. An owner that has written

@@ -24,8 +24,8 @@ const MOST_RELEASES: usize = 200;
 /// The time until a failed release is sent again.
 const RELEASED_LATER: Duration = Duration::from_secs(5);
 
-/// A server, which all clones of a store share. A forked child process begins without pending releases and without idle
-/// connections, because on these connections it would read its parent's replies.
+/// A server, which all clones of a store share. A forked child process begins without idle connections, because it
+/// would read its parent's replies on them. It also begins without pending releases: its parent sends these.
 pub(crate) struct Server<E: Engine> {
     pub(crate) engine: E,
     idle: PerProcess<Arc<IdleConnections<E::Connection>>>,
@@ -99,9 +99,9 @@ impl<E: Engine> Server<E> {
     /// Sends the pending releases, and then runs `exchange` on a connection. If the driver can't block inside an
     /// asynchronous runtime, another thread does both.
     ///
-    /// After a failure on an idle connection, `exchange` is run once more, on a new connection. So it is after a
-    /// failure that a new connection may cure. While the server has no room or is starting, `exchange` is run again
-    /// until the deadline. Since `exchange` may run several times, its requests must be idempotent: each request names
+    /// After a failure on an idle connection, `exchange` is retried once on a new connection. After a failure that a
+    /// new connection may cure, it is retried once, too. While the server has no room or is starting, it is retried
+    /// until the deadline. So `exchange` can run several times, and its requests must be idempotent: each request names
     /// its owner.
     pub(crate) fn call<T: Send>(
         &self,
@@ -118,11 +118,11 @@ impl<E: Engine> Server<E> {
 
     /// Runs `exchange` until it succeeds, or must not be retried.
     ///
-    /// | retry of the failure | after an idle connection | after a new connection |
+    /// | `Failure::retry` | retries on an idle connection | retries on a new connection |
     /// | --- | --- | --- |
-    /// | `AskAgain::Never` | once, unless the failure concerns one name | no retry |
-    /// | `AskAgain::Now` | once | once |
-    /// | `AskAgain::Later` | after a pause, until the deadline | after a pause, until the deadline |
+    /// | `AskAgain::Never` | one, unless the failure concerns one name | none |
+    /// | `AskAgain::Now` | one | one |
+    /// | `AskAgain::Later` | after each pause, until the deadline | after each pause, until the deadline |
     fn attempts<T>(
         &self,
         until: Moment,
@@ -164,7 +164,7 @@ impl<E: Engine> Server<E> {
             };
             may_retry &= failure.retry == AskAgain::Later;
             if !goes_on {
-                // This failure says more than the failure of a last attempt that ran out of time.
+                // The failure of a server without room says more than a last attempt that ran out of time.
                 let is_away = failure.is_timeout() || failure.retry == AskAgain::Later;
                 let why = no_room.filter(|_| is_away).unwrap_or(failure);
                 return Err(why.perhaps_done(may_have_happened).within(target.timeout));
@@ -199,7 +199,7 @@ impl<E: Engine> Server<E> {
         self.pending.get().lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends the pending releases until the moment `until`. Those that fail are kept for a later call.
+    /// Sends the pending releases until the moment `until`. Releases that fail are kept for a later call.
     fn release_pending(&self, until: Moment) {
         let (mut pending, now) = (self.pending(), Clock::system().moment());
         pending.retain(|release| now < release.until);
@@ -256,8 +256,9 @@ fn of_the_store<T>(answers: &[Result<T, Failure>]) -> Option<Failure> {
     answers.iter().filter_map(|answer| answer.as_ref().err()).find(|failure| !failure.is_of_one_name()).cloned()
 }
 
-/// Pauses if the pause ends before `until`, and returns whether it paused. The next pause is twice as long. The length
-/// is random within a factor of two, so that processes that were refused together do not retry together.
+/// Pauses if the pause ends before `until`, and returns whether it paused. The length of the pause is random, between
+/// half of `longest` and `longest`, so that processes that were refused together do not retry together. Then doubles
+/// `longest`.
 fn pauses(longest: &mut Duration, until: Moment) -> bool {
     let pause = *longest / 2 + random_below(*longest / 2);
     *longest = (2 * *longest).min(LONGEST_PAUSE);

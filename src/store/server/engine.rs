@@ -24,12 +24,13 @@ use crate::time::{clock::Clock, clock::moment::Moment};
 /// attempt ends. [`Server`](super::attempts::Server) chooses the connection and the time limit, and decides whether to
 /// send a request again.
 pub(crate) trait Engine: Send + Sync + Sized + 'static {
-    /// Whether the server may commit a request although its reply was lost. It can do so for as long as a call lasts.
+    /// Whether the server may still commit a request after its reply was lost. It does so within the time limit of a
+    /// call.
     const COMMITS_LATE: bool;
 
     type Address: ServerAddress;
 
-    /// A connection. After a request without a reply it is dropped, because its next reply might belong to that
+    /// A connection. It is dropped after a request without a reply, because the next reply on it might belong to that
     /// request.
     type Connection: Send + 'static;
 
@@ -52,7 +53,7 @@ pub(crate) trait Engine: Send + Sync + Sized + 'static {
     /// and for each admission, in their order.
     fn carry_out(&self, attempt: &mut Attempt<Self::Connection>, request: Request<'_>) -> Result<Answers, Failure>;
 
-    /// Reads which of these names are held, and their holders. One read serves adjacent names of one mutex.
+    /// Reads which of these names are held, and their holders. Adjacent names of one mutex are read at one moment.
     fn look(&self, attempt: &mut Attempt<Self::Connection>, names: &[MutexName]) -> Result<Vec<FoundEntry>, Failure>;
 
     /// Reads the leases with a prefix, or the markers of a mutex.
@@ -154,8 +155,8 @@ impl EndRequest {
 pub(crate) enum End {
     /// At once: a release.
     Now,
-    /// At once, and the owner is granted nothing more, because a copy of its admission may still arrive. This releases
-    /// a name that this process may hold without knowing it.
+    /// At once. The owner is then granted nothing more, because a copy of its admission may still arrive. This is the
+    /// end of a name that this process may hold without knowing it.
     NowAndRevoked,
     /// One term from now: a renewal, or a minimum hold.
     After(Term),
@@ -179,7 +180,7 @@ pub(crate) struct DroppedRuns<'a> {
     pub(crate) not_ended: Vec<String>,
 }
 
-/// The warning of a server that is a replica.
+/// The warning that the server is a replica.
 #[cfg(any(feature = "redis", feature = "postgres"))]
 pub(crate) const IS_REPLICA: &str = "the server is a replica and can't be written to: connect to its primary";
 

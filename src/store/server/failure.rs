@@ -116,22 +116,22 @@ impl Failure {
         Self::new(MutexErrorKind::Unusable, AskAgain::Now, why).of_one_name()
     }
 
-    /// Returns this failure for a request that changed nothing.
+    /// Returns this failure, which then says that the request changed nothing.
     pub(crate) fn undone(self) -> Self {
         Self { may_have_happened: false, ..self }
     }
 
-    /// Returns this failure. If `perhaps` is true, the failure says that the server may have carried out the request.
+    /// Returns this failure. If `perhaps` is true, it then says that the server may have carried out the request.
     pub(crate) fn perhaps_done(self, perhaps: bool) -> Self {
         Self { may_have_happened: self.may_have_happened || perhaps, ..self }
     }
 
-    /// Returns this failure for one name: the connection and the other names can still be used.
+    /// Limits this failure to one name: the connection and the other names can still be used.
     pub(crate) fn of_one_name(self) -> Self {
         Self { kind: MutexErrorKind::Unusable, about: Concerns::OneName, ..self }
     }
 
-    /// Returns this failure for the store as a whole.
+    /// Returns this failure as a failure of the store as a whole.
     #[cfg(feature = "sql")]
     pub(crate) fn of_the_store(self) -> Self {
         let kind = if self.is_of_one_name() { MutexErrorKind::Refused } else { self.kind };
@@ -143,8 +143,8 @@ impl Failure {
         Self { advice: Some(advice.into()), ..self }
     }
 
-    /// Returns this failure for a login. If the server did not answer or closed the connection, the text names the
-    /// likely reasons. `setting` is the server's setting that limits the number of clients.
+    /// Returns this failure as the failure of a login. If the server did not answer or closed the connection, the text
+    /// names the likely reasons. `setting` is the server's setting that limits the number of clients.
     pub(crate) fn while_connecting(self, setting: &str) -> Self {
         let Some(kind) = self.io else { return self.undone() };
         let failure = Self::not_asked(io::Error::new(kind, self.said.into_owned()));
@@ -187,7 +187,8 @@ impl Failure {
         self.io == Some(io::ErrorKind::TimedOut)
     }
 
-    /// Returns this failure for a whole call: the text of a timeout names the time limit of the call.
+    /// Returns this failure as the failure of a whole call. The text of a timeout then names the time limit of the
+    /// call.
     pub(crate) fn within(self, timeout: Duration) -> Self {
         let said = if self.is_timeout() {
             self.said.replace(NO_ANSWER, &format!("no answer within {}", ExactDuration(timeout))).into()
@@ -208,8 +209,8 @@ fn is_hung_up(kind: io::ErrorKind) -> bool {
     matches!(kind, BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
 }
 
-/// Returns the error for an error of a driver. If the driver did not understand the reply, the text asks whether the
-/// server is a server of this `kind`.
+/// Converts an error of a driver. If the driver did not understand the reply, the text asks whether the server is of
+/// this `kind`.
 #[cfg(feature = "sql")]
 pub(crate) fn understood(error: &io::Error, kind: &str) -> io::Error {
     use io::ErrorKind::{InvalidData, InvalidInput, Other};

@@ -1,5 +1,5 @@
-//! The idle connections of one process. The next call uses the connection that was used last, and a thread closes the
-//! others.
+//! The idle connections of one process. The next call uses the connection that was used last. A thread closes
+//! connections that no call uses.
 //!
 //! The calls of a tick follow one another closely, and share one connection. While a task runs, which can take minutes,
 //! no connection is kept, because a server has room for a limited number of connections.
@@ -51,7 +51,7 @@ impl<C: Send + 'static> IdleConnections<C> {
                 return idle.connections.push((Clock::system().moment(), connection));
             }
         }
-        drop(idle); // Closing the connection takes a moment, so the lock is released before.
+        drop(idle); // Closing the connection takes a moment, so the lock is released first.
     }
 
     /// Leaves all connections to the thread. The thread closes them, because closing takes a moment.
@@ -105,7 +105,7 @@ mod tests {
                 assert!(idle.take().is_none(), "no call uses it any more");
             }
             while Arc::strong_count(&connection) > 1 || idle.locked().has_thread {
-                thread::sleep(Duration::from_millis(10)); // between two looks at another thread
+                thread::sleep(Duration::from_millis(10)); // between two checks of the other thread
             }
         }
     }

@@ -7,8 +7,8 @@ use crate::base::escape::percent_decoded;
 use crate::lease::name::MutexName;
 use crate::store::event_mutex::held::Names;
 
-/// The ASCII bytes that are written as `%XX`. Bytes that are not ASCII are always written so. A name has its `%` and
-/// `/` encoded already.
+/// The ASCII bytes that are written as `%XX`. All other bytes are always written as `%XX`. In the text of a name, `%`
+/// and `/` are encoded already.
 const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b'{').add(b'}').add(b'"').add(b'\'').add(b'\\');
 
 /// The ASCII bytes that are written as `%XX` in a part of a name.
@@ -18,7 +18,7 @@ pub(crate) fn of_name(name: &MutexName) -> String {
     utf8_percent_encode(&name.to_string(), ENCODED).to_string()
 }
 
-/// Returns the text of an event in the log of runs, which is encoded as a part of a name.
+/// Returns the text of an event in the log of runs. It is encoded like a part of a name.
 pub(crate) fn of_event(event: &str) -> String {
     utf8_percent_encode(event, ENCODED_IN_A_PART).to_string()
 }

@@ -12,7 +12,7 @@ use crate::time::clock::shown::ExactDuration;
 /// A server: its address, the namespace on it, and the longest time of a call.
 pub(crate) struct Target<A> {
     pub(crate) address: A,
-    /// The prefix of the keys, or the table.
+    /// The prefix of the keys, or the name of the table.
     pub(crate) namespace: String,
     pub(crate) timeout: Duration,
     #[cfg(feature = "server-tls")]

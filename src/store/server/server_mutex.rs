@@ -77,8 +77,8 @@ impl<E: Engine> Server<E> {
     fn released(&self, asked: &LeaseRelease, answer: Result<bool, Failure>, again: bool) -> Result<bool, MutexError> {
         let (lease, now) = (asked.lease(), Clock::system().moment());
         match answer {
-            // If the deadline has passed since the first attempt, the lease may have ended before that attempt. Then it
-            // was not released by its owner.
+            // If there was an earlier attempt, and the lease's deadline has passed, the lease may have ended before
+            // that attempt. So the owner may not have released it.
             Ok(was_ours) => Ok(was_ours && !(again && lease.deadline() <= now)),
             Err(failure) => {
                 let from = now.plus(asked.minimum_hold().map_or(Duration::ZERO, Term::get));
@@ -101,7 +101,7 @@ impl<E: Engine> Server<E> {
     }
 }
 
-/// Shows the server under the name of the public type that holds it.
+/// Shows the server under the name of its public type, such as `RedisMutex`.
 #[expect(clippy::missing_fields_in_debug, reason = "its connections and pending releases are no part of its identity")]
 impl<E: Engine> fmt::Debug for Server<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

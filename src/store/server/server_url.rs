@@ -73,7 +73,7 @@ impl<'a> ServerUrl<'a> {
         value.transpose().map_err(|why| self.wrong(format_args!("has a {name} {why}")))
     }
 
-    /// Takes the option `timeout` out, the longest time of a call, as in `500ms`, `2s` or `1m`.
+    /// Takes the option `timeout` out: the longest time of a call, as in `500ms`, `2s` or `1m`.
     pub(crate) fn take_timeout(&mut self) -> Result<Option<Duration>, InvalidOptions> {
         let Some(value) = self.take("timeout")? else { return Ok(None) };
         let (number, unit) = value.split_at(value.find(|char: char| !char.is_ascii_digit()).unwrap_or(value.len()));
@@ -154,8 +154,8 @@ pub(crate) fn host_and_port(host: &str, port: u16) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
-/// Returns whether the host in a URL is this host: a loopback address, or `localhost`. No other name counts, because
-/// its address may change.
+/// Returns whether the host in a URL is this host: a loopback address, or `localhost`. Any other name may lead to
+/// another address tomorrow, so it does not count.
 pub(crate) fn is_this_host(host: &str) -> bool {
     match host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
         Ok(address) => address.to_canonical().is_loopback(),
