@@ -15,9 +15,8 @@ use address::Address;
 use connection::Connection;
 
 /// A store in a table of MySQL 8.0 or newer, or of MariaDB 10.6 or newer, for all processes that reach this table. The
-/// store supports all methods of [`EventMutex`](crate::EventMutex), but has no
-/// [lifelines](crate::EventMutex::lifeline). Its tests run on MariaDB 10.11; all its statements are also valid on
-/// MySQL.
+/// store supports all methods of [`EventMutex`](crate::EventMutex) except [`lifeline`](crate::EventMutex::lifeline).
+/// Its tests run on MariaDB 10.11; all its statements are also valid on MySQL.
 ///
 /// The store connects at the first call, so a tick without a due event opens no connection. The store can be used
 /// inside an asynchronous runtime: another thread then makes the call, and the calling thread waits for the answer.

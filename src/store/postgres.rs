@@ -16,7 +16,7 @@ use address::Address;
 use connection::Connection;
 
 /// A store in a table of PostgreSQL 12 or newer, for all processes that reach this table. The store supports all
-/// methods of [`EventMutex`](crate::EventMutex), but has no [lifelines](crate::EventMutex::lifeline). Its tests run on
+/// methods of [`EventMutex`](crate::EventMutex) except [`lifeline`](crate::EventMutex::lifeline). Its tests run on
 /// PostgreSQL 15.
 ///
 /// The store connects at the first call, so a tick without a due event opens no connection. The store can be used

@@ -1,4 +1,4 @@
-//! `RedisMutex`: mutexes on a Redis server.
+//! `RedisMutex`: a store on a Redis server.
 //!
 //! The scope is the fleet: all processes that use the server. The clock is the server's. If a process crashes, its
 //! lease stays until its term ends, and its claim stays until it expires.
@@ -7,14 +7,16 @@
 //! decides on admissions, in one step. For an admission, the script reads the claim and the lease, and writes both if
 //! both are free. A refused admission writes nothing. All grants of a call get one token: the last token plus one, or
 //! the server's time in microseconds if that is larger. So tokens rise even if the server restarts without its data. A
-//! release or an extension changes an entry only if it has the owner of the request.
+//! release or an extension changes an entry only if the entry has the owner of the request.
 //!
 //! A call passes through these files in this order: from here to `server/server_mutex.rs` (the meaning of an answer),
 //! `server/attempts.rs` (the attempts), `engine.rs` (the requests on a connection; `calls_and_replies.rs` writes and
-//! reads them), `connection.rs` (the driver's commands and its parser), and `stream.rs` (the socket).
-//! `scripts/carry_out.lua` makes the decision. `topology.rs` finds the server for a new connection. It asks Sentinels
-//! for the primary, or asks a node of a cluster which node has the slot. After a failover a connection breaks, or its
-//! server answers `MOVED` or `READONLY`. The call is then retried on a new connection.
+//! reads them), `connection.rs` (the driver's commands and its parser), and `stream.rs` (the socket). On the server,
+//! `scripts/carry_out.lua` decides.
+//!
+//! `topology.rs` finds the server for a new connection. It asks Sentinels for the primary, or asks a node of a cluster
+//! which node has the slot. After a failover, a connection breaks, or its server answers `MOVED` or `READONLY`. The
+//! call is then retried on a new connection.
 //!
 //! An entry begins with its format, `v1`, and its owner. An entry of another format is an error for its name, and is
 //! not changed. An entry records its term. If an admission finds an entry with more time left than its term, the
@@ -25,8 +27,8 @@
 //! that arrives late, or after the clock was set back, writes nothing.
 //!
 //! If a reply is lost, the request is sent once more on another connection. The script finds the owner in the entry, so
-//! an admission that was granted already is granted again. A release may find the entry of a new holder. This entry
-//! shows since when the new holder has the name, and so whether the lease was lost before the call.
+//! an admission that was granted already gets its first token again. A release may find the entry of a new holder. This
+//! entry shows since when the new holder has had the name, and so whether the lease was lost before the call.
 //!
 //! If it stays unknown whether an admission was granted, a later call releases its names. If an admission was sent
 //! twice, its first copy may arrive after the run has ended. So the release revokes the owner: the script grants this
@@ -55,7 +57,7 @@ use address::Address;
 use engine::RedisEngine;
 
 /// A store on a Redis server (6.2 or newer) or on Valkey, for all processes that reach this server. The store supports
-/// all methods of [`EventMutex`](crate::EventMutex), but has no [lifelines](crate::EventMutex::lifeline).
+/// all methods of [`EventMutex`](crate::EventMutex) except [`lifeline`](crate::EventMutex::lifeline).
 ///
 /// A protected run costs two commands: one call of a script for the admission, and one for the release. The store
 /// connects at its first command, so a tick without a due event opens no connection. The store needs no asynchronous

@@ -17,7 +17,7 @@ use crate::store::server::failure::Failure;
 use crate::store::server::server_clock::{ServerClock, instant};
 use crate::time::{clock::Clock, clock::moment::Moment};
 
-/// Returns the call of the script that carries `request` out. The caller waits for the reply until `until`. A revoked
+/// Returns the call of the script that carries out `request`. The caller waits for the reply until `until`. A revoked
 /// owner is granted nothing more for the time `revoked_for`.
 pub(super) fn carry_out(
     prefix: &Prefix,
@@ -92,7 +92,7 @@ pub(super) fn carried_out(
 }
 
 /// Returns whether the owner held the name. If there was an earlier attempt, a name that the owner does not hold now
-/// counts as released by that attempt. It does not if another owner has held the name since before that attempt.
+/// counts as released by that attempt, unless another owner has held the name since before that attempt.
 fn read_end(
     reply: &Value,
     request: &EndRequest,
@@ -105,7 +105,7 @@ fn read_end(
         Value::ServerError(error) if error.code() == OUT_OF_MEMORY => Err(refused(error).of_one_name()),
         Value::ServerError(error) => Err(refused(error)),
         Value::BulkString(entry) => {
-            // If an earlier attempt had moved the deadline, the lease would still be there.
+            // An earlier attempt to extend the lease can't have ended it.
             let asked_before = asked_before.filter(|_| !matches!(request.end, End::After(_)));
             let taken_for = if entry.is_empty() { Some(Duration::ZERO) } else { held_for(entry, now) };
             Ok(asked_before.zip(taken_for).is_some_and(|(ago, taken_for)| taken_for <= ago))

@@ -29,7 +29,8 @@ const PANICKED: &str = "the driver panicked at what the server answered";
 pub(super) struct Connection {
     stream: Box<dyn Stream>,
     parser: Parser,
-    /// The clock of the server. Before the server's time was read, it shows 1970. No time is read from a Sentinel.
+    /// The clock of the server. Before the server's time was read, this clock shows 1970. No time is read from a
+    /// Sentinel.
     pub(super) clock: ServerClock,
 }
 
@@ -108,7 +109,7 @@ impl Connection {
     }
 
     /// Sends commands in one round trip. Returns the replies that arrived, and an error if the connection ended before
-    /// the last.
+    /// the last reply.
     fn round_trip(&mut self, until: Moment, commands: &[Cmd]) -> (Vec<Value>, io::Result<()>) {
         self.stream.socket().allow(until, LONGEST_ANSWER);
         let mut replies = Vec::with_capacity(commands.len());

@@ -43,7 +43,8 @@ const MARGIN: Duration = Duration::from_secs(1);
 /// The number of keys that the server examines for one reply to `SCAN`.
 const SCANNED_AT_ONCE: u32 = 1000;
 
-/// The number of logs that one request reads. Even with a thousand runs in each log, the reply is not too long.
+/// The number of logs that one request reads. With a thousand runs in each log, the reply is still short enough to be
+/// accepted.
 const LOGS_AT_ONCE: usize = 4;
 
 pub(super) struct RedisEngine {
@@ -51,8 +52,8 @@ pub(super) struct RedisEngine {
     prefix: Prefix,
     /// The index of the server in the URL that answered last. This server is asked first.
     answered_last: AtomicUsize,
-    /// The owners whose admissions were granted at a second attempt. A release must revoke such an owner until this
-    /// moment, because the server may still accept the first copy of the admission.
+    /// The owners whose admissions were granted at a second attempt, each with a moment. Until this moment, the server
+    /// may still accept the first copy of the admission. So a release before this moment revokes the owner.
     to_revoke: Mutex<Vec<(Owner, Moment)>>,
 }
 
@@ -72,8 +73,8 @@ impl RedisEngine {
         to_revoke.extend(granted.map(|(admission, _)| (admission.owner(), until)));
     }
 
-    /// Ends these leases and claims, and decides on these admissions. One call of the script has the last ends and the
-    /// first admissions, so that an ordinary request costs one call.
+    /// Ends these leases and claims, and decides on these admissions. The last ends and the first admissions share one
+    /// call of the script, so that an ordinary request costs one call.
     fn call_script(&self, attempt: &mut Attempt<Connection>, request: Request<'_>) -> Result<Answers, Failure> {
         let mut parts = request.admissions.chunks(CHUNK);
         let mut calls: Vec<Request<'_>> = request.ends.chunks(CHUNK).map(Request::to_end).collect();
@@ -146,7 +147,8 @@ impl RedisEngine {
         EndRequest { end, ..request.clone() }
     }
 
-    /// Reads all keys that match the pattern, and returns the results of `parse` without `None`.
+    /// Reads all keys that match the pattern, and returns the results of `parse`. A key is left out if its result is
+    /// `None`.
     fn scan<T: Ord>(
         &self,
         attempt: &mut Attempt<Connection>,
@@ -277,15 +279,15 @@ impl Engine for RedisEngine {
         answers[2..].iter().try_for_each(unless_refused)?;
         let address = &self.target.address;
         match unless_refused(&answers[1]) {
-            // The server is no longer the primary, as it was when the connection was made. The call is retried on a new
-            // connection.
+            // The server was the primary when the connection was made, but is not any more. The call is retried on a
+            // new connection.
             Err(failure) if address.fails_over() && failure.retry == AskAgain::Now => return Err(failure),
             _ => {}
         }
         let time = calls_and_replies::time(&answers[2])?;
         let mut warnings = health::warnings(&answers[3], address.replicas, address.fails_over())?;
         warnings.extend(health::of_write(&answers[1], &warnings));
-        // A token is the server's time of its grant, unless the clock was set back before the grant.
+        // The last token is the server's time of the last grant, unless the clock was set back before that grant.
         let granted = read(&answers[0]).map(instant);
         Ok(Health { time: Some(time), ahead: granted.ok().and_then(|last| (last - time).to_std().ok()), warnings })
     }

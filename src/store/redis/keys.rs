@@ -2,8 +2,9 @@
 //! `{soloist}:lease/reports`. Other keys are `{PREFIX}:runs/EVENT` for the log of runs, `{PREFIX}:token`,
 //! `{PREFIX}:revoked` and `{PREFIX}:check`.
 //!
-//! The text in the braces is the [hash tag](https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags)
-//! of all these keys, so that they lie on one slot of a cluster and a script can take any of them.
+//! The text in the braces is the [hash
+//! tag](https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags) of all these keys. So
+//! they lie on one slot of a cluster, and one script can use them together.
 
 use std::fmt::Display;
 

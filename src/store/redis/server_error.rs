@@ -7,8 +7,8 @@ use redis::{ServerError, Value};
 use crate::base::error::{MutexError, MutexErrorKind};
 use crate::store::server::failure::{AskAgain, Failure};
 
-/// The codes of errors that the server returns before the first write of a script, and the next step for the user, if
-/// the server's message does not name it. With these errors, nothing was changed.
+/// The codes of errors that the server returns before the first write of a script, so that nothing was changed. Each
+/// has the next step for the user, or `None` if the server's message says enough.
 const BEFORE_ANY_WRITE: [(&str, Option<&str>); 16] = [
     ("ASK", Some(MOVING)),
     ("BUSY", Some("a script of another client blocks it: wait, or end it with SCRIPT KILL")),
@@ -31,7 +31,7 @@ const BEFORE_ANY_WRITE: [(&str, Option<&str>); 16] = [
     ("WRONGTYPE", None),
 ];
 
-/// The code of the error for a write if the server's memory is full.
+/// The code of the error for a write while the server's memory is full.
 pub(super) const OUT_OF_MEMORY: &str = "OOM";
 
 const CLUSTER: &str = "another node of a Redis Cluster has the keys: redis+cluster:// in the url finds it";
@@ -40,7 +40,7 @@ const MOVING: &str =
     "the slot of the keys is being moved to another node of the cluster: nothing is granted until it has been";
 
 /// The rights that a user needs. The documentation of `RedisMutex` lists them, too.
-const RIGHTS: &str = "let its user do that: `ACL SETUSER USER ~{soloist}:* +@connection +evalsha +script|load +time +get +mget \
+const RIGHTS: &str = "give the user these rights: `ACL SETUSER USER ~{soloist}:* +@connection +evalsha +script|load +time +get +mget \
                       +exists +set +del +pttl +pexpire`, with the prefix of the store for `soloist`; a log of runs needs \
                       `+hgetall +hget +hmget +hset +hincrby +hdel`, `check` `+info`, and `locks` `+scan`";
 
@@ -66,7 +66,7 @@ pub(super) fn refused(error: &ServerError) -> Failure {
     if BEFORE_ANY_WRITE.iter().any(|(code, _)| *code == error.code()) { failure.undone() } else { failure }
 }
 
-/// Returns whether the server lacks the script: it was restarted, or its scripts were flushed.
+/// Returns whether the server lacks the script, because it was restarted, or its scripts were flushed.
 pub(super) fn is_missing_script(answer: &Value) -> bool {
     matches!(answer, Value::ServerError(error) if error.code() == "NOSCRIPT")
 }

@@ -26,8 +26,9 @@ pub(super) fn beginning_of_entry(owner: Owner) -> String {
     beginning
 }
 
-/// Returns the end of an entry, behind its owner, its token and its term. It has the time of the grant by the server's
-/// clock, as far as this process knows that clock, the occurrence, and the text about this process.
+/// Returns the end of an entry, behind its owner, its token and its term. The end has the time of the grant, the
+/// process id, the occurrence, and the text about this process. `since` is the server's time as this process estimates
+/// it.
 pub(super) fn held_since(since: DateTime<Utc>, occurrence: Option<DateTime<Utc>>, label: Option<&Label>) -> String {
     let since = since.to_rfc3339_opts(SecondsFormat::Millis, true);
     let mut entry = String::with_capacity(160);
@@ -40,11 +41,12 @@ pub(super) fn held_since(since: DateTime<Utc>, occurrence: Option<DateTime<Utc>>
     entry
 }
 
-/// Reads the holder from an entry, whose key expires `left_ms` milliseconds after `now`. An error is the reason why the
-/// entry can't be read.
+/// Reads the holder from an entry, whose key expires `left_ms` milliseconds after `now`. Returns the reason as the
+/// error if the entry can't be read.
 pub(super) fn holder(entry: &[u8], left_ms: i64, now: DateTime<Utc>) -> Result<Holder, String> {
     let entry = String::from_utf8_lossy(entry);
-    parsed(behind_format(&entry)?, left_ms, now).ok_or_else(|| format!("{} is no entry of ours", Quoted::new(&entry)))
+    parsed(behind_format(&entry)?, left_ms, now)
+        .ok_or_else(|| format!("{} is not an entry that soloist wrote", Quoted::new(&entry)))
 }
 
 /// Returns the text behind the format, or the reason why the text can't be read.
@@ -68,7 +70,7 @@ fn parsed(entry: &str, left_ms: i64, now: DateTime<Utc>) -> Option<Holder> {
     let token = FencingToken::new(field("token")?.parse().ok()?);
     let instant = |name| DateTime::parse_from_rfc3339(field(name)?).ok().map(|instant| instant.to_utc());
     let since = instant("since")?;
-    // A key without an expiry never ends.
+    // If the key does not expire, its entry gets the longest term.
     let left = u64::try_from(left_ms).map_or(Term::MAX.get(), Duration::from_millis);
     let holder = Holder::new(owner.parse().ok()?, token, host, since, wall_plus(now, left));
     Some(holder.with_occurrence(instant("for")).seen_at(now))

@@ -144,7 +144,7 @@ fn look_up(host: &str, port: u16, until: Moment) -> io::Result<Vec<SocketAddr>> 
     }
     let (sender, receiver) = mpsc::channel();
     let name = host.to_owned();
-    let look_up = move || drop(sender.send((name, port).to_socket_addrs().map(Vec::from_iter))); // The caller may have given up.
+    let look_up = move || drop(sender.send((name, port).to_socket_addrs().map(Vec::from_iter))); // An error: the caller timed out.
     threads::start("soloist-look-up", look_up).map_err(|error| {
         io::Error::new(error.kind(), format!("no thread could be started to look up the host: {error}"))
     })?;
@@ -163,7 +163,7 @@ pub(super) fn shares(attempts: usize, until: Moment) -> impl Iterator<Item = Mom
 /// Returns the time that is left until a moment.
 fn left(until: Moment) -> io::Result<Duration> {
     let left = until.since(Clock::system().moment());
-    // A time limit of zero microseconds means no limit to the system.
+    // To the system, a time limit of zero microseconds means no limit.
     if left.as_micros() == 0 { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
 }
 

@@ -1,5 +1,4 @@
-//! The search for the server that has the keys. It is the server in the URL, or the server that Sentinels or nodes of a
-//! cluster name.
+//! Finds the server that has the keys: the server in the URL, or the server that Sentinels or nodes of a cluster name.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -19,7 +18,8 @@ use crate::time::clock::moment::Moment;
 const REDIRECTIONS: usize = 5;
 
 /// Connects to the server that has the keys of this prefix. The servers in the URL are asked one after another,
-/// beginning with the server that answered last. Each gets a share of the time, so that time is left for the next.
+/// beginning with the server that answered last. Each server gets a share of the time, so that time is left for the
+/// next server.
 pub(super) fn connect(
     target: &Target<Address>,
     prefix: &Prefix,

@@ -114,7 +114,7 @@ impl<S: Session> SqlEngine<S> {
             let look = self.look_at(attempt, asked.iter().map(|[key, _]| key))?;
             let ago = attempt.asked_before().unwrap_or_default(); // The read took time, too.
             for (was_ours, request) in were_ours.iter_mut().zip(requests) {
-                // If an earlier attempt had moved the deadline, the lease would still be there.
+                // An earlier attempt to extend the lease can't have ended it.
                 let may_be_gone = !matches!(request.end, End::After(_));
                 *was_ours |= may_be_gone && look.may_have_been_held(request, ago);
             }

@@ -175,7 +175,8 @@ while arg < #args do
   local claim, lease = claim_key and entries[claim_key], lease_key and entries[lease_key]
   local has_claim, has_lease = is_of(owner, claim), is_of(owner, lease)
 
-  -- The order of the checks: the owner is revoked; the admission is granted already; a name excludes it; a name is taken.
+  -- The order of the checks: the call is late; the owner is revoked; the admission is granted already; an excluding
+  -- name is held; one of its own names is held.
   if late then
     reply(late)
   elseif find(revoked, owner, 1, true) then

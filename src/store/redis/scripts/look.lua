@@ -3,8 +3,8 @@
 -- KEYS  the leases and the claims
 --
 -- Returns the time of this server in microseconds. Then it returns for each key the entry, and the milliseconds that
--- the entry has left. A free name has no entry. If the key has a list or a hash, a text that says so stands in place of
--- the entry.
+-- the entry has left. A free name has no entry. If the key has a list or a hash, the script returns a text about that
+-- in place of the entry.
 
 local time = redis.call('TIME')
 local answer = { time[1] .. string.sub('000000' .. time[2], -6) }
