@@ -39,7 +39,7 @@ impl ServerAddress for Address {
         url.refuse_if(has_no(options.user()), "has no user: write mysql://user:password@host/database")?;
         url.refuse_if(has_no(options.db_name()), "has no database: write mysql://user:password@host/database")?;
         // The host is set again. Otherwise the driver would look it up in a call that blocks the thread and that no
-        // timeout ends.
+        // timeout can end.
         let host = options.ip_or_hostname().trim_start_matches('[').trim_end_matches(']').to_owned();
         let options = OptsBuilder::from_opts(options).ip_or_hostname(host).prefer_socket(false);
         // Without these settings, the driver would ask the server for them after it has connected.

@@ -51,7 +51,8 @@ impl Session for Connection {
     const REVOKE: Option<&'static str> = None;
     const CLEAN_UP: &'static str = include_str!("statements/clean_up.sql");
     const HEALTH: &'static str = include_str!("statements/health.sql");
-    /// Empty, because a trigger runs with the rights of the user who made it.
+    /// Empty: other users can't run code with the rights of this user, because a trigger runs with the rights of its
+    /// maker.
     const STRANGERS: &'static str = "";
     const LOOK_AT_RUNS: &'static str = include_str!("statements/look_at_runs.sql");
     const LOG_RUNS: &'static str = include_str!("statements/log_runs.sql");
@@ -131,7 +132,7 @@ async fn read(conn: &mut Conn, statements: &str) -> mysql_async::Result<Vec<Text
     };
     let (mut answer, mut rows) = (conn.query_iter(statements).await?, Vec::new());
     loop {
-        // If a later statement fails, only the read behind the last row returns its error.
+        // If a later statement fails, only the read after the last row returns its error.
         let was_empty = answer.is_empty();
         let found: Vec<Found> = answer.collect().await?;
         rows.extend(found.iter().map(|row| (0..row.len()).map(|at| text(row.as_ref(at))).collect::<TextRow>()));

@@ -6,7 +6,7 @@ use crate::store::sql::session::{TextRow, values_of, wrong_table};
 /// The reason why a server takes no writes, and the next step.
 const READ_ONLY: &str = "read_only is on: connect to the primary if this is a replica, or set it to 0";
 
-/// Returns the warnings about a server and a table with this `health`.
+/// Returns the warnings about a server and a table, from the rows of `health.sql`.
 pub(super) fn warnings(health: &[TextRow]) -> Vec<StoreWarning> {
     let values_of = |field: &str| values_of(health, field);
     // In newer servers, `read_only` has more values than on and off.

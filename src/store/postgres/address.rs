@@ -40,7 +40,7 @@ impl ServerAddress for Address {
         let is_encrypted = url.take_encryption("sslmode", ["disable", "require", "verify-ca", "verify-full"])?;
         url.check_tls(is_encrypted, cfg!(feature = "postgres-tls"))?;
         // If a password contains a question mark, the driver takes the rest of the password for options, and its errors
-        // show them.
+        // would show these options.
         url.refuse_if(
             url.left().contains('@'),
             "has an @ behind the ?: write %40 for the @; in a password, write %3F for a ?",
@@ -87,7 +87,8 @@ impl fmt::Display for Address {
 const OPTIONS: [&str; 7] =
     ["table", "timeout", "sslmode", "connect_timeout", "application_name", "target_session_attrs", "options"];
 
-/// Returns the reason of this error without values of the URL. The driver's details name an option, but show no value.
+/// Returns the reason of this error without values of the URL. The details of the driver's error name an option, but
+/// show no value.
 fn said_by(error: &tokio_postgres::Error) -> String {
     let said = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
     let is_unknown = said.starts_with("unknown option");

@@ -19,7 +19,7 @@ use crate::store::sql::table_names::Tables;
 use crate::time::clock::moment::Moment;
 
 pub(super) struct Connection {
-    /// The client. It is dropped before the transport, because the transport ends only without a client.
+    /// The client. It is dropped before the transport, because the task of the transport ends only without a client.
     client: Client,
     transport: Transport,
     /// The settings of each call, which end with its transaction. Operators, functions and types are the server's own.
@@ -150,8 +150,8 @@ fn rows(messages: Vec<SimpleQueryMessage>) -> Vec<TextRow> {
     rows.map(|row| (0..row.len()).map(|at| row.get(at).unwrap_or_default().to_owned()).collect()).collect()
 }
 
-/// Waits for the goodbye to the server. To close the socket is not enough, because a child process may have it open,
-/// too.
+/// Waits until the task has said goodbye to the server. To close the socket is not enough, because a child process may
+/// have it open, too.
 impl Drop for Transport {
     fn drop(&mut self) {
         self.runtime.leave(&mut self.task);

@@ -10,7 +10,7 @@ const MANY_DEAD_ROWS: u64 = 50_000;
 /// The reason why a server takes no writes, and the next step.
 const READ_ONLY: &str = "default_transaction_read_only is on: set it to off for this user and database";
 
-/// Returns the warnings about a server and a table with this `health`.
+/// Returns the warnings about a server and a table, from the rows of `health.sql`.
 pub(super) fn warnings(health: &[TextRow]) -> Vec<StoreWarning> {
     let values_of = |field: &str| values_of(health, field);
     let version: u32 = values_of("version").first().and_then(|version| version.parse().ok()).unwrap_or(0);

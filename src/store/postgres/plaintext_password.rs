@@ -46,7 +46,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TlsConnect<S> for Plain {
 /// A stream that fails if the server's first message asks for the password in plain text.
 pub(super) struct PasswordGuard<S> {
     stream: S,
-    /// The number of bytes that were read and belong to the request for a password; `None` after another byte was read.
+    /// The number of bytes that were read, if all of them match the request for a password, or else `None`.
     as_expected: Option<usize>,
 }
 

@@ -50,7 +50,7 @@ impl AdmissionPlan {
         let ours = asked.iter().map(|(request, key)| look.of_owner(key, request.owner()));
         let ours: Vec<Option<&MutexRow>> = ours.collect();
         let is_held = |row: Option<&MutexRow>| row.is_some_and(|row| row.is_held(look.now));
-        // An earlier attempt was granted, and its answer was lost.
+        // An earlier attempt was granted, and its answer was lost. This attempt gets the token of that grant.
         if let Some(Some(lease)) = ours.last().filter(|_| ours.iter().copied().all(is_held)) {
             return Ok(Admitted::Granted(admission.granted(lease.token)));
         }
@@ -75,7 +75,7 @@ impl AdmissionPlan {
                 return Ok(refused(request)(holder));
             }
         }
-        // An earlier attempt of the admission was granted, and its run is over.
+        // An earlier attempt was granted, and its run is over. So this attempt is refused.
         if let Some(((request, _), Some(row))) = asked.iter().zip(&ours).find(|(_, ours)| ours.is_some()) {
             return Ok(refused(request)(Some(row.holder(request.name(), look.now)?)));
         }
@@ -84,10 +84,10 @@ impl AdmissionPlan {
         Ok(Admitted::Granted(admission.granted(token)))
     }
 
-    /// Returns the statements that write the rows. They write only in the window from the read of the rows until
-    /// `until`.
+    /// Returns the statements that write the rows. They write only in the window from the read of the rows to the
+    /// moment `until`.
     pub(super) fn statements<S: Session>(&self, tables: &Tables, look: &Snapshot, until: Moment) -> String {
-        // MySQL and PostgreSQL can both write the years from 1970 to 9999.
+        // MySQL and PostgreSQL can both write the years from 1970 to 9999. An occurrence in another year is left out.
         let occurrence = |lease: &Lease| {
             let occurrence = lease.occurrence().filter(|occurrence| (1970..10_000).contains(&occurrence.year()));
             S::later(S::EPOCH, &or_null(occurrence.map(|occurrence| occurrence.timestamp_micros())))

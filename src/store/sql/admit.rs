@@ -33,8 +33,8 @@ const UNSEEN: &str = "it lost the race to other processes each time, and no read
 
 /// The reason why a transaction wrote nothing, although the earlier read had found all rows free.
 enum Lost {
-    /// Another process wrote first, or was elected to write. `had_turn` says whether this process was elected.
-    ToAnother { had_turn: bool },
+    /// Another process wrote first, or was elected to write. `was_elected` says whether this process was elected.
+    ToAnother { was_elected: bool },
     /// Another transaction had locked a row. The write waited for this time.
     ToLock(Failure, Duration),
 }
@@ -70,14 +70,16 @@ impl<S: Session> SqlEngine<S> {
                     return Err(failure.advised(CROWD));
                 }
                 None | Some((_, Lost::ToLock(..))) => {}
-                Some((before, Lost::ToAnother { had_turn })) if look.is_as(&before) => tries += u32::from(had_turn),
+                Some((before, Lost::ToAnother { was_elected })) if look.is_as(&before) => {
+                    tries += u32::from(was_elected)
+                }
                 Some((_, Lost::ToAnother { .. })) => tries = 1, // The read shows the winners: go on until the deadline.
             }
             if tries > TRIES || has_lost && began >= until {
                 return Err(Failure::lost_each_race(if tries > TRIES { UNSEEN } else { CROWD }));
             }
             match self.write(attempt, &plan, &look) {
-                Ok((0, token)) => last = Some((look, Lost::ToAnother { had_turn: token != NO_TOKEN })),
+                Ok((0, token)) => last = Some((look, Lost::ToAnother { was_elected: token != NO_TOKEN })),
                 Ok((_, token)) => return Ok(AdmissionPlan::new(admissions, &look, token).decisions),
                 Err(failure) if failure.is_of_one_name() => {
                     last = Some((look, Lost::ToLock(failure, Clock::system().moment().since(began))));

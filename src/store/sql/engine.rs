@@ -38,7 +38,7 @@ pub(super) const PURGED_AT_ONCE: usize = 500;
 /// After this many written rows, an admission cleans up. A clean-up is a transaction of its own.
 pub(super) const ROWS_UNTIL_CLEAN_UP: usize = 8;
 
-/// The greatest number of attempts that a request loses to deadlocks, or to processes whose rows no read shows.
+/// The most attempts of a request. An attempt is lost to a deadlock, or to a process whose rows no read shows.
 pub(super) const TRIES: u32 = 10;
 
 /// The engine of a table on any kind of SQL server.
@@ -49,8 +49,8 @@ pub(crate) struct SqlEngine<S: Session> {
     pub(crate) schema: String,
     /// The server's clock, as last read on any connection.
     clock: Mutex<Option<ServerClock>>,
-    /// The number of rows that were written since the last clean-up. It begins at a random number, so that one in eight
-    /// processes that write one row cleans up.
+    /// The number of rows that were written since the last clean-up. It begins at a random number. So if many processes
+    /// write one row each, one in eight of them cleans up.
     pub(super) uncleaned: AtomicUsize,
 }
 
@@ -70,7 +70,7 @@ impl<S: Session> SqlEngine<S> {
             let advice = "drop the table while nothing runs, and create it again";
             return Err(Failure::unusable(what).advised(advice));
         }
-        // A table that existed already may lack columns.
+        // A table that existed already may lack columns, so both tables are read.
         self.look_where(attempt, "FALSE")?;
         look_at_runs(attempt, [""]).map(drop)
     }
@@ -245,7 +245,7 @@ impl<S: Session> Engine for SqlEngine<S> {
         })
     }
 
-    /// Adds the advice to make the table, if the table is missing or has other columns.
+    /// Adds the advice to create the table, if the table is missing or has other columns.
     fn error(&self, attempted: String, failure: Failure) -> MutexError {
         let name = self.name.as_str();
         let advice = match failure.code() {

@@ -18,7 +18,7 @@ pub(crate) trait Session: Sized + Send + 'static {
 
     /// The character around a table's name.
     const QUOTE: char;
-    /// The statements that make the tables of the default name.
+    /// The statements that create the tables with the default name.
     const SCHEMA: &'static str;
     /// The error code for a missing table.
     const NO_TABLE: &'static str;
@@ -62,7 +62,7 @@ pub(crate) trait Session: Sized + Send + 'static {
     /// conflict or a lock timeout, the session can be used again.
     fn query(&mut self, statements: &str, until: Moment) -> Result<Vec<TextRow>, Failure>;
 
-    /// Returns the warnings about a server and a table with this `health`.
+    /// Returns the warnings about a server and a table, from the rows that `HEALTH` returns.
     fn warnings(health: &[TextRow]) -> Vec<StoreWarning>;
 }
 
@@ -72,7 +72,7 @@ pub(crate) fn values_of<'a>(health: &'a [TextRow], what: &str) -> Vec<&'a str> {
     rows.filter_map(|row| row.get(1).map(String::as_str)).collect()
 }
 
-/// Returns the warning about a wrong table: names may be mixed up or granted twice.
+/// Returns the warning about a wrong table. With such a table, names may be mixed up or granted twice.
 pub(crate) fn wrong_table(what: &str) -> StoreWarning {
     StoreWarning::new(format_args!(
         "the table is wrong: {what}; drop it while nothing runs, and create it with create_table() or `soloist create-table`"

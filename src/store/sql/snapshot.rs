@@ -34,7 +34,7 @@ pub(super) struct MutexRow {
     until: i64,
     /// Whether the name was released. A released name is free even before its end.
     is_released: bool,
-    /// The term of its last grant or renewal, in microseconds.
+    /// The term of the last grant or renewal, in microseconds.
     term: i64,
     occurrence: Option<i64>,
 }
@@ -80,8 +80,8 @@ impl Snapshot {
         self.entries.get(&key.0).filter(|entry| entry.is_of(owner))
     }
 
-    /// Returns whether this name is held for longer than its term, because the server's clock was set back since the last grant or
-    /// renewal.
+    /// Returns whether this name is held for longer than its term. That is so if the server's clock was set back after
+    /// the last grant or renewal.
     pub(super) fn outlasts_its_term(&self, key: &RowKey) -> bool {
         // Times are read one after another, so a difference below this tolerance means nothing.
         let tolerance = i64::try_from(LITTLE_STEP.as_micros()).unwrap_or(i64::MAX);

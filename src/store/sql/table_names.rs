@@ -7,7 +7,7 @@ use crate::base::error::InvalidOptions;
 /// The name of the table in the documentation, which is also the default.
 pub(crate) const TABLE: &str = "soloist_mutexes";
 
-/// The name of a table, with or without its schema or database, as in `app.mutexes`.
+/// The name of a table. It can begin with the name of a schema or a database, as in `app.mutexes`.
 pub(crate) struct TableName(Box<str>);
 
 impl TableName {

@@ -2,7 +2,7 @@
 --
 -- rows:       the rows, in the order of their names
 -- names:      their names
--- excluding:  the names that exclude the rows: none of them may be held; or NULL
+-- excluding:  the names that must not be held, or NULL
 -- owners:     the owners of the rows
 -- looked:     the server's time when the rows were read, in microseconds
 -- until:      the server's time at the deadline of the call, in microseconds

@@ -23,7 +23,7 @@ CREATE TABLE IF NOT EXISTS soloist_mutexes_runs (
     event VARCHAR(500) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     run VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'the id of the run: the owner of its lease, if it had one',
     occurrence DATETIME(6) NOT NULL COMMENT 'UTC, as all times in this table, and by the clock of the host',
-    host VARCHAR(2000) CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'with instance=, if known, and (backfill) for a run of a backfill',
+    host VARCHAR(2000) CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'the host, and instance= if known, and (backfill) for a run of a backfill',
     pid BIGINT NOT NULL,
     token BIGINT NULL COMMENT 'the fencing token',
     started_at DATETIME(6) NOT NULL,

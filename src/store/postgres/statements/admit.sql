@@ -2,7 +2,7 @@
 --
 -- rows:       the rows, in the order of their names
 -- names:      their names
--- excluding:  the names that exclude the rows: none of them may be held; or NULL
+-- excluding:  the names that must not be held, or NULL
 -- owners:     the owners of the rows
 -- looked:     the server's time when the rows were read, in microseconds
 -- until:      the server's time at the deadline of the call, in microseconds
@@ -20,9 +20,9 @@ INSERT INTO {mutexes} (name, owner, token, host, pid, acquired_at, expires_at, r
 SELECT 'advisory-key', md5(concat(random(), clock_timestamp(), random())), 0, '', 0, 'epoch', 'epoch', true, 0
 WHERE NOT EXISTS (SELECT FROM {mutexes} WHERE name = 'advisory-key')
 ON CONFLICT (name) DO NOTHING;
--- One of the processes that ask for one first name at the same moment is elected to write. Its rows get a token that is
--- higher than all others, and not below the time. The other processes get the token 0. The settings last for this
--- transaction.
+-- Several processes may ask for one first name at the same moment. Only one of them is elected to write. Its rows get a
+-- token that is higher than all others, and not below the time. The other processes get the token 0. The settings last
+-- for this transaction.
 SELECT set_config('soloist.key', owner, true), set_config('soloist.token', CASE
     WHEN pg_try_advisory_xact_lock(hashtextextended(owner || least({names}), 1))
     THEN greatest((SELECT max(token) FROM {mutexes}) + 1, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
