@@ -1,9 +1,9 @@
 //! Scheduled tasks that never run over themselves.
 //!
 //! A task that runs every minute takes ninety seconds one day, and a second copy starts on top of the first. Then the
-//! service moves to several servers, and every task runs on each of them. `soloist` prevents both: you add [`Event`]s to a
-//! [`Schedule`], and before a protected event runs, the schedule takes a lease from an [`EventMutex`], the store that all
-//! processes share.
+//! service moves to several servers, and every task runs on each of them. `soloist` prevents both. You add [`Event`]s
+//! to a [`Schedule`]. Before a protected event runs, the schedule takes a lease from an [`EventMutex`], the store that
+//! all processes share.
 //!
 //! ```
 //! use chrono::Utc;

@@ -248,7 +248,7 @@ fn number<N: TryFrom<u16> + Clone + Send + Sync + 'static>(least: u16, most: u16
 }
 
 fn duration(name: &'static str) -> Arg {
-    // So a negative time is reported as a wrong value of this option, and not as an unknown option.
+    // With `allow_hyphen_values`, a negative time is reported as a wrong value, and not as an unknown option.
     option(name, "TIME").allow_hyphen_values(true).value_parser(ValueParser::new(parse_duration as fn(&str) -> _))
 }
 
@@ -266,7 +266,8 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, &'static str> {
     read.ok_or("write a time such as `90s`, `5m`, `1h 30m`, or a number of seconds")
 }
 
-/// Returns whether a duration has months or years, which are easily written by mistake: `5M` is five months.
+/// Returns whether a duration has a unit of months or years. A user may have written it by mistake: `5M` is five
+/// months.
 fn has_months_or_years(text: &str) -> bool {
     let is_long = |unit: &str| unit == "M" || unit.starts_with("month") || unit.starts_with('y');
     text.split(|char: char| !char.is_ascii_alphabetic()).any(is_long)

@@ -1,7 +1,8 @@
-//! The output of `work` and `backfill`: a line for each step. On a terminal, a picture at the bottom shows the current runs.
+//! The output of `work` and `backfill`: a line for each step. On a terminal, a picture at the bottom shows the current
+//! runs.
 //!
-//! A thread prints it, so that neither a slow terminal nor an unavailable store delays a run. The output of tasks scrolls above
-//! the picture.
+//! A separate thread prints the lines and the picture, so that neither a slow terminal nor an unavailable store delays
+//! a run. The output of tasks scrolls above the picture.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
@@ -99,11 +100,12 @@ fn print(text: &str) {
     let _ = output.write_all(text.as_bytes()).and_then(|()| output.flush());
 }
 
-/// The lines at the bottom of the terminal that do not scroll: the height of the screen, and their number.
+/// The lines at the bottom of the terminal that do not scroll: the height of the terminal, and the number of these
+/// lines.
 ///
-/// The sequences are those of ECMA-48, and DECSTBM, DECSC, DECRC and IND of the VT100. No drawing contains a line feed.
-/// Otherwise standard output would write the part before the line feed alone, and the output of a task could follow it
-/// into the picture.
+/// The escape sequences are those of ECMA-48, and DECSTBM, DECSC, DECRC and IND of the VT100. No drawing contains a
+/// line feed. Otherwise standard output would first write the part before the line feed, and the output of a task could
+/// come in between.
 #[derive(Default)]
 struct Bottom(Option<(u16, u16)>);
 

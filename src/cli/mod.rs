@@ -37,9 +37,9 @@ use crate::schedule::schedule::Schedule;
 #[cfg(feature = "tokio")]
 use crate::schedule::service::as_futures::on_a_thread;
 
-/// Runs the command line of a schedule, and returns the exit code. The `main` of the program does nothing else. cron
-/// calls `myapp run`, and a service calls `myapp work`. Operators use `list`, `next`, `run-one`, `backfill`, `status`,
-/// `log`, `locks`, `unlock`, `pause`, `paused`, `resume`, `check`, `completions` and `man`. [The
+/// Runs the command line of a schedule, and returns the exit code. Call this function in a `main` that does nothing
+/// else. cron calls `myapp run`, and a service calls `myapp work`. Operators use `list`, `next`, `run-one`, `backfill`,
+/// `status`, `log`, `locks`, `unlock`, `pause`, `paused`, `resume`, `check`, `completions` and `man`. [The
 /// book](https://docs.rs/crate/soloist/latest/source/docs/guide/operators.md) describes each command, its JSON, and the
 /// exit codes.
 ///

@@ -113,7 +113,7 @@ fn run_one(schedule: Schedule, arguments: &ArgMatches) -> Answered {
     };
     let now = Clock::system().now();
     let entry = if arguments.get_flag("claim") {
-        // The run counts as the run of the last due time.
+        // The run takes the claim of the last due time, so that no other server runs that time.
         let due = schedule.last_due(event, now)?.ok_or_else(not_due)?;
         let wait = wait.min((due + CLAIM_MARGIN - now).to_std().unwrap_or_default());
         run_when_free(&schedule, event, wait, || schedule.run_last_due(event, now)?.ok_or_else(not_due))?

@@ -58,7 +58,8 @@ pub(super) fn carry_out(name: &str, arguments: &ArgMatches, schedule: &Schedule)
     }
 }
 
-/// Returns the error for a name that no event of the schedule uses. Returns `None` if the schedule has no events.
+/// Returns the error for a name that no event uses. Returns `None` if an event uses the name, or if there are no
+/// events.
 fn unknown(schedule: &Schedule, name: &str) -> Option<UnknownEvent> {
     let is_used = |event: &Arc<Definition>| event.mutex_name().is_some_and(|mutex| mutex.mutex() == name);
     let has_events = schedule.names().next().is_some();
@@ -91,8 +92,7 @@ pub(super) fn store_of(arguments: &ArgMatches) -> Result<Arc<dyn EventMutex>, Co
     Ok(store)
 }
 
-/// Names a schedule as the arguments say. Without the argument, the schedule gets a name for its pauses only, and no
-/// application.
+/// Names a schedule as the arguments say. The default name is used for pauses only, and is not shown as an application.
 pub(super) fn named(schedule: Schedule, arguments: &ArgMatches) -> Result<Schedule, PauseError> {
     let name = text(arguments, "schedule");
     if arguments.value_source("schedule") == Some(ValueSource::DefaultValue) {
@@ -127,7 +127,7 @@ fn logs(schedule: &Schedule, is_json: bool) -> Answered {
     let mut logs = Vec::new();
     for event in schedule.logged_events()? {
         let definition = schedule.event(&event).ok().or_else(|| schedule.checked(stand_in(&event)).ok());
-        // The log may have a name that is not valid for an event.
+        // A name in the log may be invalid for an event. Such a name is left out.
         if let Some(definition) = definition {
             let last_run = schedule.runs_of(&definition)?.into_iter().next();
             logs.push(EventLog { event, last_run });
@@ -190,7 +190,7 @@ fn log(schedule: &Schedule, event: &str, is_json: bool) -> Answered {
     Ok(CommandAnswer::text(table.trim_end().to_owned() + &more))
 }
 
-/// Returns the end of a message: a logged event whose name is similar to this name.
+/// Returns the end of a message, which suggests a logged event with a similar name.
 fn others_like(schedule: &Schedule, event: &str) -> String {
     let logged = schedule.logged_events().unwrap_or_default();
     let question = did_you_mean(event, logged.iter().map(String::as_str).filter(|logged| *logged != event));

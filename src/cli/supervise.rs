@@ -70,8 +70,8 @@ pub(super) fn run(arguments: &ArgMatches) -> Answered {
         let code = if failure.is_usage() { USAGE } else { STORE };
         failure.with_code(code)
     })?;
-    // This process may have inherited an ignored `SIGCHLD`. With that, it could not read the exit status of the
-    // command.
+    // This process may have inherited an ignored `SIGCHLD`, and could then read no exit status. So it restores the
+    // default.
     #[cfg(unix)]
     std::mem::forget(crate::base::system::SignalAction::Default.of(rustix::process::Signal::CHILD));
     let shutdown = on_signals().map_err(|failure| failure.with_code(NOT_STARTED))?;
@@ -145,7 +145,7 @@ fn refused(why: impl Display) -> CommandFailure {
     CommandFailure::saying(why).with_code(USAGE)
 }
 
-/// The methods of an event, and their options.
+/// The methods of an event, and the options that set the values of these methods.
 const OPTIONS: [(&str, &str); 13] = [
     ("every", "every"),
     ("cron", "every"),
@@ -299,7 +299,7 @@ fn code(entry: &Entry, conflict: u8) -> u8 {
         // `--on-overlap` ask for.
         Verdict::Skipped(SkipReason::RanElsewhere(_) | SkipReason::Queued(_)) => 0,
         Verdict::Skipped(SkipReason::StoreUnavailable(_)) => STORE,
-        // The code is never 0 here: the messages of a success are not read.
+        // The code is never 0 here, because messages are often not read after a success.
         Verdict::Skipped(SkipReason::Stuck { .. }) => conflict.max(1),
         Verdict::Skipped(_) => conflict,
     }

@@ -17,8 +17,7 @@ use crate::time::zone::Zone;
 const LONGEST_WORD: u16 = 24;
 
 /// Returns a table that fits the terminal. Without a terminal, the table is as wide as it needs to be, so that `grep`
-/// and `awk` find whole rows. Colours are for a terminal only, and not if `NO_COLOR` is set: see
-/// <https://no-color.org>.
+/// and `awk` find whole rows. A terminal gets colours, unless `NO_COLOR` is set: see <https://no-color.org>.
 pub(super) fn table(heads: &[&str], rows: impl IntoIterator<Item = Vec<Cell>>) -> String {
     let rows: Vec<Vec<Cell>> = rows.into_iter().collect();
     let longest_word = |column: usize| {

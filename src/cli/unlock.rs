@@ -1,4 +1,4 @@
-//! Frees a lease: asks its holder to stop, and waits for its end. Only `--force` breaks the lease.
+//! Frees a lease: asks its holder to stop, and waits until the holder has stopped. Only `--force` breaks the lease.
 
 use std::thread;
 use std::time::Duration;
@@ -132,7 +132,7 @@ fn wait_until_free(
 fn force(store: &dyn EventMutex, name: &MutexName) -> Answered {
     Ok(match store.break_lease(name)? {
         None => is_free(name, "nobody held it any more").with_code(FAILED),
-        Some(_) => is_free(name, "its holder sees this when it next renews its lease"),
+        Some(_) => is_free(name, "the former holder sees this when it next renews its lease"),
     })
 }
 

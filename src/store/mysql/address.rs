@@ -87,10 +87,10 @@ mod tests {
 
     #[test]
     fn what_is_wrong_with_a_url_is_said_without_its_secrets() {
-        let modes = "has another ssl-mode than DISABLED (the default), REQUIRED, VERIFY_CA or VERIFY_IDENTITY";
+        let modes = "has an unknown ssl-mode: write DISABLED (the default), REQUIRED, VERIFY_CA or VERIFY_IDENTITY";
         let cases = [
             ("localhost", "has no scheme: it begins with mysql://"),
-            ("http://u:secret@h/app", "has another scheme than mysql or mariadb"),
+            ("http://u:secret@h/app", "has an unknown scheme: write mysql or mariadb"),
             ("mysql://", "is not well-formed: write mysql://user:password@host:3306/database"),
             ("mysql://u:secret@h:port/app", "is not well-formed: write mysql://user:password@host:3306/database"),
             ("mysql://h/app", "has no user: write mysql://user:password@host/database"),
@@ -99,16 +99,16 @@ mod tests {
                 "mysql://u:p@q/secret@h/app",
                 "has an @ behind the host: write %40 for the @; in a password, write %2F for a /",
             ),
-            ("mysql://u:sec#ret@h/app", "has a fragment; in a password, # is written as %23"),
+            ("mysql://u:sec#ret@h/app", "has a #; in a password, write %23 for a #"),
             (
                 "mysql://u:p@h/app?pass=secret",
                 "has an unknown option behind the ?: it takes `table`, `timeout`, `ssl-mode`, `socket` and `client_found_rows`; in a \
-                 password, ? is written as %3F",
+                 password, write %3F for a ?",
             ),
             (
                 "mysql://u:p@h/app?sslmode=secret",
                 "has an unknown option behind the ?: did you mean `ssl-mode`? It takes `table`, `timeout`, `ssl-mode`, `socket` and \
-                 `client_found_rows`; in a password, ? is written as %3F",
+                 `client_found_rows`; in a password, write %3F for a ?",
             ),
             (
                 "mysql://u:p@h/app?client_found_rows=secret",

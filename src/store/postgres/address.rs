@@ -146,11 +146,11 @@ mod tests {
     fn what_is_wrong_with_a_url_is_said_without_its_secrets() {
         let cases = [
             ("localhost", "has no scheme: it begins with postgres://"),
-            ("http://u:secret@h/app", "has another scheme than postgres or postgresql"),
+            ("http://u:secret@h/app", "has an unknown scheme: write postgres or postgresql"),
             ("postgres://u:secret@/app", "has no host: write postgres://user:password@host/database"),
             ("postgres://h/app", "has no user: write postgres://user:password@host/database"),
             ("postgres://u:secret@h:port/app", "has an invalid value for option `port`"),
-            ("postgres://u:sec#ret@h/app", "has a fragment; in a password, # is written as %23"),
+            ("postgres://u:sec#ret@h/app", "has a #; in a password, write %23 for a #"),
             ("postgres://u:p@h/app?pass=secret", "has an unknown option `pass`"),
             ("postgres://u:p@h/app?ssl-mode=secret", "has an unknown option `ssl-mode`: did you mean `sslmode`?"),
             ("postgres://u:secret@h,%2Frun%2Fpg/app", "lists a socket and a host: name only sockets or only hosts"),
@@ -162,7 +162,7 @@ mod tests {
             ),
             (
                 "postgres://u:p@h/app?sslmode=secret",
-                "has another sslmode than disable (the default), require, verify-ca or verify-full",
+                "has an unknown sslmode: write disable (the default), require, verify-ca or verify-full",
             ),
         ];
         for (url, wrong) in cases {

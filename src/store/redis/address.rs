@@ -13,7 +13,7 @@ const NO_PRIMARY: &str =
     "has no name of a primary: write redis+sentinel://host1,host2/NAME, with letters, digits, dots, - and _ in NAME";
 
 const NO_PORT: &str =
-    "has a port that is not a number from 1 to 65535: write redis://host:6379/0; in a password, / is written as %2F";
+    "has a port that is not a number from 1 to 65535: write redis://host:6379/0; in a password, write %2F for a /";
 
 /// The servers of a URL, and the login of the server that has the keys.
 pub(super) struct Address {
@@ -237,7 +237,7 @@ mod tests {
             ("localhost", "has no scheme: it begins with redis://"),
             (
                 "http://localhost",
-                "has another scheme than redis, rediss, redis+sentinel, rediss+sentinel, redis+cluster, rediss+cluster or redis+unix",
+                "has an unknown scheme: write redis, rediss, redis+sentinel, rediss+sentinel, redis+cluster, rediss+cluster or redis+unix",
             ),
             ("redis://", "has no host: write redis://host:6379"),
             ("redis:///0", "has no host: write redis://host:6379"),
@@ -250,9 +250,9 @@ mod tests {
             ("redis://h:70000", NO_PORT),
             (
                 "redis://h/0?secret",
-                "has an unknown option behind the ?: it takes `prefix`, `timeout` and `wait`; in a password, ? is written as %3F",
+                "has an unknown option behind the ?: it takes `prefix`, `timeout` and `wait`; in a password, write %3F for a ?",
             ),
-            ("redis://h/0#secret", "has a fragment; in a password, # is written as %23"),
+            ("redis://h/0#secret", "has a #; in a password, write %23 for a #"),
             ("redis://h?wait=secret", "has a wait that is not a number of replicas: write wait=1"),
             ("redis+cluster://h/1", "has a database other than 0, but a cluster has only database 0"),
             ("redis+cluster://h,", "has no host: write redis://host:6379"),
@@ -264,7 +264,7 @@ mod tests {
             ),
             (
                 "redis+sentinel://h/main?sentinel_password=secret%FF",
-                "has a sentinel_password that is not well-formed; % itself is written as %25",
+                "has a sentinel_password that is not well-formed: write %25 for a %",
             ),
             (
                 "redis+sentinel://u:secret@a,u:secret@b/main",
@@ -275,7 +275,7 @@ mod tests {
             (
                 "redis+sentinel://h/main?sentinel=secret",
                 "has an unknown option behind the ?: did you mean `sentinel_user` or `sentinel_password`? It takes `prefix`, `timeout`, `wait`, `sentinel_user` and \
-                 `sentinel_password`; in a password, ? is written as %3F",
+                 `sentinel_password`; in a password, write %3F for a ?",
             ),
             ("redis+unix://secret", "has no path: write redis+unix:///run/redis.sock"),
             ("redis+unix://secret?pass=a/b", "has no path: write redis+unix:///run/redis.sock"),

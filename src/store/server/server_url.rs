@@ -58,9 +58,9 @@ impl<'a> ServerUrl<'a> {
         let parsed = Self { kind: A::KIND, scheme: scheme.to_ascii_lowercase(), place, options };
         parsed.refuse_if(!url.contains(':'), format_args!("has no scheme: it begins with {}://", A::SCHEMES[0]))?;
         if let Some((last, others)) = A::SCHEMES.split_last().filter(|_| !A::SCHEMES.contains(&&*parsed.scheme)) {
-            return Err(parsed.wrong(format_args!("has another scheme than {} or {last}", others.join(", "))));
+            return Err(parsed.wrong(format_args!("has an unknown scheme: write {} or {last}", others.join(", "))));
         }
-        parsed.refuse_if(rest.contains('#'), "has a fragment; in a password, # is written as %23")?;
+        parsed.refuse_if(rest.contains('#'), "has a #; in a password, write %23 for a #")?;
         Ok(parsed)
     }
 
@@ -96,7 +96,7 @@ impl<'a> ServerUrl<'a> {
         let Some(mode) = self.take(name)? else { return Ok(false) };
         let [off, first, second, third] = modes;
         let at = modes.iter().position(|known| mode.eq_ignore_ascii_case(known));
-        let wrong = || format!("has another {name} than {off} (the default), {first}, {second} or {third}");
+        let wrong = || format!("has an unknown {name}: write {off} (the default), {first}, {second} or {third}");
         at.map(|at| at > 0).ok_or_else(|| self.wrong(wrong()))
     }
 
@@ -121,7 +121,7 @@ impl<'a> ServerUrl<'a> {
         };
         let known = quoted(known, "and");
         Err(self.wrong(format_args!(
-            "has an unknown option behind the ?: {it} takes {known}; in a password, ? is written as %3F"
+            "has an unknown option behind the ?: {it} takes {known}; in a password, write %3F for a ?"
         )))
     }
 
@@ -146,7 +146,7 @@ fn decoded(value: &str) -> Result<String, &'static str> {
         return Err("with an @: write %40 for the @; in a password, write %3F for a ?");
     }
     let text = percent_decoded(value).and_then(|bytes| String::from_utf8(bytes).ok());
-    text.ok_or("that is not well-formed; % itself is written as %25")
+    text.ok_or("that is not well-formed: write %25 for a %")
 }
 
 /// Returns the host and the port as a URL writes them.
@@ -207,7 +207,7 @@ mod tests {
         for value in ["", "2", "2h", "ms", "-2s", "+2s", "2 s", "1.5s", "secret", "99999999999s", "4294967295m2"] {
             assert_eq!(of_timeout(&format!("timeout={value}")), unit, "{value}");
         }
-        let form = "has a prefix that is not well-formed; % itself is written as %25";
+        let form = "has a prefix that is not well-formed: write %25 for a %";
         for value in ["secret%", "secret%2", "%+1", "%FF"] {
             assert_eq!(said(&format!("prefix={value}")), form, "{value}");
         }

@@ -89,7 +89,7 @@ fn a_guard_cannot_be_asked_and_learns_of_force(place: &Place) {
     assert!(!guard.is_lost() && place.holder().is_some());
 
     let forced = succeeds(&mut place.soloist("unlock --force j"));
-    assert_eq!(forced.printed, "j is free: its holder sees this when it next renews its lease\n");
+    assert_eq!(forced.printed, "j is free: the former holder sees this when it next renews its lease\n");
     let (this, lines) = (std::process::id(), forced.errors.lines().count());
     assert!(forced.errors.starts_with("soloist: j is held by ") && lines == 1, "{forced:?}");
     forced.says(&format!(", pid {this}, since "));
