@@ -78,7 +78,7 @@ use engine::RedisEngine;
 /// | `{soloist}:mark/shop/shop/paused` | the [pause](crate::Schedule::pause) of a schedule | with the marker |
 /// | `{soloist}:runs/reports` | the [log of runs](crate::Schedule::with_run_log) of `reports`: a hash with a line for each run in the log | never |
 /// | `{soloist}:token` | the last fencing token | 30 days after the last grant |
-/// | `{soloist}:revoked` | owners that have released after their admission was sent twice: a late copy of the admission is refused | one second after the timeout of a call |
+/// | `{soloist}:revoked` | owners that have released, while a copy of their admission may still arrive: this late copy is refused | one second after the timeout of a call |
 /// | `{soloist}:none` | no value, ever: a new connection asks a node of a cluster for this key, to learn whether the node has the slot | |
 /// | `{soloist}:check` | an empty text: [`check`](crate::EventMutex::check) writes it to learn whether the server takes writes | after a millisecond |
 ///

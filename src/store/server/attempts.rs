@@ -118,11 +118,11 @@ impl<E: Engine> Server<E> {
 
     /// Runs `exchange` until it succeeds, or must not be retried.
     ///
-    /// | `Failure::retry` | retries on an idle connection | retries on a new connection |
+    /// | `Failure::retry` | after a failure on an idle connection | after a failure on a new connection |
     /// | --- | --- | --- |
-    /// | `AskAgain::Never` | one, unless the failure concerns one name | none |
-    /// | `AskAgain::Now` | one | one |
-    /// | `AskAgain::Later` | after each pause, until the deadline | after each pause, until the deadline |
+    /// | `AskAgain::Never` | one retry, unless the failure concerns one name | no retry |
+    /// | `AskAgain::Now` | one retry | one retry |
+    /// | `AskAgain::Later` | retries after pauses, until the deadline | retries after pauses, until the deadline |
     fn attempts<T>(
         &self,
         until: Moment,
