@@ -10,10 +10,10 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 pub(super) fn of_schedule(name: String) -> Command {
     parser(name.into(), "Runs and shows the schedule of this program")
         .subcommand(
-            about("run", "Run what is due now; let cron call this once a minute")
+            about("run", "Run the events that are due now; cron calls this once a minute")
                 .arg(flag("verbose").short('v').help("Print the result of each due event, not only failures")),
         )
-        .subcommand(about("work", "Run what is due, minute by minute, until SIGTERM or Ctrl-C"))
+        .subcommand(about("work", "Run the due events, minute by minute, until SIGTERM or Ctrl-C"))
         .subcommand(
             about("list", "List the events, and when each is due next").arg(json()).arg(
                 option("next", "N")
@@ -24,7 +24,7 @@ pub(super) fn of_schedule(name: String) -> Command {
             ),
         )
         .subcommand(
-            about("next", "List what is due next, in the order of time")
+            about("next", "List the next due times of all events, in the order of time")
                 .arg(json())
                 .arg(duration("for").default_value("24h").help("How far to look ahead")),
         )
@@ -33,7 +33,7 @@ pub(super) fn of_schedule(name: String) -> Command {
                 .arg(event())
                 .arg(
                     flag("claim")
-                        .help("Run it for its last due time, so that no other server does; within 5 minutes after that time"),
+                        .help("Run the event for its last due time, so that no other server does; only within 5 minutes"),
                 )
                 .arg(
                     flag("ignore-filters")
@@ -49,7 +49,7 @@ pub(super) fn of_schedule(name: String) -> Command {
                     "The beginning of the range: 2026-03-01, or 2026-03-01 12:00 (on the clocks of the event's zone), or \
                      2026-03-01T12:00:00Z",
                 ))
-                .arg(option("to", "TIME").help("The end of the range, which is not part of it [default: now]"))
+                .arg(option("to", "TIME").help("The end of the range: the first time that is not in it [default: now]"))
                 .arg(
                     option("most", "N")
                         .value_parser(number::<u16>(1, 10_000))
@@ -58,7 +58,7 @@ pub(super) fn of_schedule(name: String) -> Command {
                 )
                 .arg(
                     option("again", "LABEL").help(
-                        "Also run occurrences that a backfill has run in the last 30 days, unless under this label",
+                        "Also run occurrences that a backfill has run in the last 30 days, unless it had this label",
                     ),
                 )
                 .arg(flag("ignore-filters").help("Run occurrences even if `when`, `skip` or `between` refuse them"))
@@ -205,7 +205,7 @@ fn supervised(command: Command) -> Command {
                 .allow_negative_numbers(true)
                 .value_parser(number::<u8>(0, u8::MAX.into()))
                 .default_value("1")
-                .help("The exit code if the command is running already, or paused"),
+                .help("The exit code if the command is running already, or is paused"),
         )
         .arg(flag("verbose").short('v').help("Print why the command was not run, or how it ended"))
         .arg(

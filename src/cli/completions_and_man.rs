@@ -10,7 +10,7 @@ use super::arguments::about;
 /// Returns `completions` and `man`, for the program of this name.
 pub(super) fn commands(program: &str) -> [Command; 2] {
     let shell = Arg::new("shell").value_name("SHELL").required(true).value_parser(value_parser!(Shell));
-    let command = Arg::new("command").value_name("COMMAND").help("Print the page of this command of the program");
+    let command = Arg::new("command").value_name("COMMAND").help("Print only the page of this command");
     [
         about("completions", "Print a script that completes these commands in your shell").arg(shell),
         Command::new("man").about(format!("Print the manual page: try `man -l <({program} man)`")).arg(command),

@@ -149,7 +149,7 @@ impl Observer for LiveView {
             Step::Skipped(reason) => format!("skipped, {reason}"),
             Step::Ended(outcome) => outcome.to_string(),
             Step::AttemptFailed { attempt, fault, retry_in } => {
-                format!("attempt {attempt} {fault}; the next one in {}", HumanDuration(*retry_in))
+                format!("attempt {attempt} {fault}; the next attempt in {}", HumanDuration(*retry_in))
             }
             Step::AttemptStarted { attempt } => format!("attempt {attempt} started"),
             Step::Cancelled(reason) => format!("asked to stop, because {reason}"),

@@ -127,7 +127,7 @@ impl RedisEngine {
         let answers = replies(attempt, [self.harmless_write(), wait])?;
         let count: u32 = read(&answers[1])?;
         if count < needed {
-            let what = format!("{count} of {needed} replicas confirmed it in time");
+            let what = format!("only {count} of {needed} replicas confirmed the change in time");
             return Err(Failure::unavailable(what, AskAgain::Never));
         }
         Ok(())

@@ -53,7 +53,7 @@ pub(super) fn holder(entry: &[u8], left_ms: i64, now: DateTime<Utc>) -> Result<H
 pub(super) fn behind_format(text: &str) -> Result<&str, String> {
     text.strip_prefix(FORMAT).and_then(|rest| rest.strip_prefix(' ')).ok_or_else(|| {
         if let Some(key) = text.strip_prefix(NO_TEXT) {
-            return format!("something else than a text is at the key {}: delete that key", Quoted::new(key));
+            return format!("the value at the key {} is no text: delete that key", Quoted::new(key));
         }
         format!(
             "{} does not begin with {FORMAT}, the format that this version of soloist knows: update this program, or give it a \

@@ -139,7 +139,8 @@ fn connect_to_primary(target: &Target<Address>, server: &ConnectionAddr, until: 
     match role.as_sequence() {
         Some([Value::BulkString(role), ..]) if role == b"master" => Ok(connection),
         _ => {
-            let what = "a Sentinel names this server as the primary, and it is none: a failover may be under way";
+            let what =
+                "a Sentinel names this server as the primary, but it is not the primary: a failover may be under way";
             Err(Failure::unavailable(what, AskAgain::Later))
         }
     }

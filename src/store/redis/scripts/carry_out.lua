@@ -118,7 +118,7 @@ local function take_token()
     written = try('SET', keys[1], token, 'PX', token_kept_ms, last and 'XX' or 'NX')
   end
   if not written then
-    local what = 'something else than a token is at the key ' .. keys[1] .. ': delete that key'
+    local what = 'the value at the key ' .. keys[1] .. ' is no token: delete that key'
     written = redis.error_reply('NOTOKEN ' .. what)
   end
   token = written.err and written or token
@@ -135,7 +135,7 @@ local function refuse(kind, key, which)
   reply({ kind, entry, left, which })
 end
 
--- Writes the entry of a name that reads as free. Returns false if something else than a text is at its key.
+-- Writes the entry of a name that reads as free. Returns false if the key has a list or a hash, for example.
 local function take(key, owner, term, rest)
   if not key or entries[key] then
     return true
