@@ -121,7 +121,7 @@ use connection::Connection;
 ///
 /// If `synchronous_commit` is off, a server that crashes can lose the last grants. A failover to a replica that was
 /// behind can also lose grants. A second holder then gets a higher [fencing token](crate::FencingToken).
-/// [`check`](crate::EventMutex::check) checks the server and the table.
+/// [`check`](crate::EventMutex::check) warns of a wrong server or table.
 ///
 /// A call takes four seconds at most, or the [`timeout`](PostgresMutexBuilder::timeout) that is set. This time includes
 /// the look-up of the host and the handshake. [`break_lease`](crate::EventMutex::break_lease) makes two calls. If
