@@ -1,9 +1,9 @@
 //! Scheduled tasks that never run over themselves.
 //!
 //! A task that runs every minute takes ninety seconds one day, and a second copy starts on top of the first. Then the
-//! service moves to several servers, and every task runs on each of them. `soloist` prevents both: you add [`Event`]s to a
-//! [`Schedule`], and before a protected event runs, the schedule takes a lease from an [`EventMutex`], the store that all
-//! processes share.
+//! service moves to several servers, and every task runs on each of them. `soloist` prevents both. You add [`Event`]s
+//! to a [`Schedule`]. Before a protected event runs, the schedule takes a lease from an [`EventMutex`], the store that
+//! all processes share.
 //!
 //! ```
 //! use chrono::Utc;
@@ -31,25 +31,26 @@
 //! # }
 //! ```
 //!
-//! [The book](https://docs.rs/crate/soloist/latest/source/docs/guide/README.md) has a page for each question:
-//! when an event is due, what each protection does, how a fleet shares its events, which store to choose, when a lease is free.
+//! [The book](https://docs.rs/crate/soloist/latest/source/docs/guide/README.md) has a page for each question: when an
+//! event is due, what each protection does, how a fleet shares its events, which store to choose, and when a lease
+//! ends.
 //!
 //! # One tick
 //!
 //! ```text
 //! run_due(now)
-//!   tick ─▶ due? ─▶ filters ─▶ gate ─────────▶ before ─▶ task ─▶ then ─▶ release ─▶ report
+//!   tick ─▶ due? ─▶ filters ─▶ admission ────▶ before ─▶ task ─▶ then ─▶ release ─▶ report
 //!        timetable  when/skip  lease + claim       │ renewed meanwhile       owner-checked
 //!         (no I/O)   (no I/O)   1 round trip       └ cancelled when lost
 //! ```
 //!
-//! - [`Event::without_overlapping`] takes a **lease** named after the event. While it is held, no second run of the event
-//!   is admitted, on any thread, process or host that shares the store.
-//! - [`Event::on_one_server`] takes a **claim** named after the event *and* the scheduled instant: each occurrence starts
-//!   at most once, as long as the servers' ticks are less than five minutes apart. Lease and claim are taken together or
-//!   not at all, so that a lost race never uses up an occurrence.
-//! - [`Event::once_per`] takes a **permit**: the first server that asks in an hour, day, week or month runs the event; the others
-//!   skip it.
+//! - [`Event::without_overlapping`] takes a **lease** named after the event. While the lease is held, no second run of
+//!   the event is admitted, on any thread, process or host that shares the store.
+//! - [`Event::on_one_server`] takes a **claim** named after the event *and* the scheduled instant. Each occurrence
+//!   starts at most once, as long as the servers' ticks are less than five minutes apart. Lease and claim are taken
+//!   together or not at all, so that a process that loses the race does not use up an occurrence.
+//! - [`Event::once_per`] takes a **permit** for an hour, day, week or month. The first server that asks in this period
+//!   runs the event; the others skip it.
 //!
 //! # Names
 //!
@@ -70,21 +71,21 @@
 //! | call | for |
 //! | --- | --- |
 //! | [`Schedule::run_due`] | a binary that cron starts every minute |
-//! | [`Schedule::run_minute`] | the same, with sub-minute events: it lives for the whole minute |
-//! | [`Schedule::work`] | a service: it ticks when something is due, and sleeps otherwise |
-//! | [`Schedule::run_event`] | one event by hand, through the same gate |
-//! | [`Schedule::backfill`] | a range of past occurrences of one event again |
+//! | [`Schedule::run_minute`] | such a binary with sub-minute events: the call lasts for the whole minute |
+//! | [`Schedule::work`] | a service: it ticks when an event is due, and sleeps otherwise |
+//! | [`Schedule::run_event`] | one event by hand, with its filters and its protections |
+//! | [`Schedule::backfill`] | past occurrences of one event, which run again |
 //! | `cli::run(schedule)`, with the feature `cli` | a program that is the command line of its schedule |
-//! | `Schedule::work_async`, `run_due_async`, with the feature `tokio` | the same as futures, and tasks that are futures |
+//! | `Schedule::work_async`, `run_due_async`, with the feature `tokio` | an asynchronous program, and tasks that are futures |
 //!
 //! [`LeaseGuard`] is the protection alone, for a task under another scheduler.
 //!
 //! # Stores
 //!
-//! | store | protects | whose clock decides | after `SIGKILL` an event is free |
+//! | store | protects | clock | after `SIGKILL`, an event is free |
 //! | --- | --- | --- | --- |
-//! | [`MemoryMutex`] | this process | a monotonic one | with the process |
-//! | [`FileMutex`] | this host | the kernel tells who lives; the wall clock ends terms | at once |
+//! | [`MemoryMutex`] | this process | a monotonic clock | at once, because its leases end with the process |
+//! | [`FileMutex`] | this host | the wall clock for terms; the kernel's file locks show which holders live | at once |
 #![cfg_attr(feature = "redis", doc = "| [`RedisMutex`] | a fleet | the server's | when its term ends |")]
 #![cfg_attr(
     not(feature = "redis"),
@@ -100,27 +101,28 @@
     not(feature = "postgres"),
     doc = "| `PostgresMutex`, with the feature `postgres` | a fleet | the server's | when its term ends |"
 )]
-//! | your own [`EventMutex`] | the processes that share it | its own | when its term ends |
+//! | your own [`EventMutex`] | the processes that share it | the store's own | when its term ends |
 //!
-//! [`connect`] opens the store that a URL names. For one host take files; for several, the server that you run already.
+//! [`connect`] opens the store that a URL names. For one host, use files. For several hosts, use a server that you run
+//! already.
 //!
 //! # Features
 //!
 //! | feature | default | brings |
 //! | --- | --- | --- |
-//! | `cron` | yes | times with seconds and years, by the types of the crate `cron`: `Event::on` |
-//! | `tzdata` | yes | zones by name, with their rules compiled in |
+//! | `cron` | yes | timetables with seconds and years, by the types of the crate `cron`: `Event::on` |
+//! | `tzdata` | yes | time zones by name; their rules are compiled into the program |
 //! | `signals` | yes | `Shutdown::on_signals`, on Unix |
 //! | `chrono-tz` | no | zones by the types of `chrono-tz` |
 //! | `redis`, `redis-tls` | no | `RedisMutex`; over TLS: `rediss://`, `rediss+sentinel://`, `rediss+cluster://` |
 //! | `mysql`, `mysql-tls` | no | `MysqlMutex`; over TLS: `?ssl-mode=REQUIRED` |
 //! | `postgres`, `postgres-tls` | no | `PostgresMutex`; over TLS: `?sslmode=require` |
-//! | `tokio` | no | tasks that are futures: `Event::spawn`; the loop as one: `Schedule::work_async`; async stores of your own |
+//! | `tokio` | no | tasks that are futures: `Event::spawn`; the loop as a future: `Schedule::work_async`; async stores of your own |
 //! | `cli` | no | `soloist::cli`, the command line of a schedule; the program `soloist`, which protects commands without Rust |
-//! | `serde` | no | `Schedule::status` in a form for machines, such as JSON |
+//! | `serde` | no | `Schedule::status` as data for programs, such as JSON |
 //! | `metrics` | no | `observe::Metrics`: counters, gauges and histograms, for Prometheus and others |
 //! | `contract-tests` | no | the behaviour suite for stores of your own |
-//! | `testing` | no | `soloist::testing`: when events are due, and a store that is told what goes wrong |
+//! | `testing` | no | `soloist::testing`: a list of the times when events are due, and a store that fails when a test asks for it |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "cli")]
@@ -191,7 +193,7 @@ pub use store::redis::RedisMutex;
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-/// The code of the book's pages, tested as documentation. They need all features.
+/// The code of the book's pages, tested as documentation. The pages together use all of these features.
 #[cfg(all(
     doctest,
     feature = "cli",

@@ -1,4 +1,5 @@
-//! The answer of a command: a text for standard output and an exit code; or a message for standard error, and another code.
+//! The answer of a command: a text for standard output and an exit code, or a message for standard error and another
+//! exit code.
 
 use std::error::Error;
 use std::fmt::Display;
@@ -15,13 +16,13 @@ use crate::schedule::run_due::backfill::BackfillError;
 use crate::schedule::schedule::registry::UnknownEvent;
 use crate::schedule::shutdown::Shutdown;
 
-/// A run failed, or the command could not do its work.
+/// The exit code if a run failed, or if the command could not do its work.
 pub(super) const FAILED: u8 = 1;
 
-/// The arguments are wrong, or name something that does not exist.
+/// The exit code if the arguments are wrong, or name something that does not exist.
 pub(super) const USAGE: u8 = 2;
 
-/// The store is unavailable, or can't be used.
+/// The exit code if the store is unavailable, or can't be used.
 pub(super) const STORE: u8 = 3;
 
 /// The answer of a command: the text to print, and the exit code.
@@ -111,7 +112,8 @@ pub(super) fn print(answered: Answered) -> ExitCode {
     }))
 }
 
-/// Prints a text on standard output, with an end of line. A full disk is an error, but not a reader that stops reading, such as `head`.
+/// Prints a text on standard output, with a line feed at the end. A full disk is an error. A reader that stops reading,
+/// such as `head`, is no error.
 pub(super) fn print_text(what: &str, text: &str) -> Result<(), CommandFailure> {
     let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
     let mut output = io::stdout().lock();
@@ -123,7 +125,7 @@ pub(super) fn print_text(what: &str, text: &str) -> Result<(), CommandFailure> {
     }
 }
 
-/// Prints the text of a command that has run events, and ends its shutdown.
+/// Prints the text of a command that has run events, and then finishes its shutdown.
 pub(super) fn print_end(what: &str, text: &str, code: u8, shutdown: &Shutdown) -> Answered {
     let printed = print_text(what, text);
     shutdown.finish();
@@ -135,32 +137,33 @@ pub(super) fn say(message: impl Display) {
     print_line(format_args!("soloist: {message}"));
 }
 
-/// Prints an error of the parser, with a `hint` for its command. For clap, the help text is an error, too, which goes
-/// to standard output.
+/// Prints an error of the parser, with a `hint` for its command. A help text is an error of clap, too, but is printed
+/// on standard output.
 pub(super) fn print_parse_error(mut error: clap::Error, usage: u8, hint: Option<&'static str>) -> ExitCode {
-    // clap would suggest to put an unknown option behind `--`. Then the option would be run as a command.
+    // clap suggests to put an unknown option behind `--`. There it would be run as a command, so the suggestion is
+    // removed.
     if let Some(ContextValue::StyledStrs(mut tips)) = error.remove(ContextKind::Suggested) {
         tips.retain(|tip| !tip.to_string().contains("as a value"));
         if !tips.is_empty() {
             error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
         }
     }
-    // No command here is similar to that of another program.
+    // The hint says that the command belongs to another program. clap's suggestion of a similar name would mislead.
     if error.kind() == Wrong::InvalidSubcommand && !hints(&error).is_empty() {
         error.remove(ContextKind::SuggestedSubcommand);
     }
     let is_error = error.use_stderr();
-    // If printing fails, only the exit code is left.
+    // If printing fails, the exit code still shows the error.
     let _ = error.print();
     if is_error {
-        // An error of a value says what to write.
+        // The message about a wrong value says already what to write.
         let hint = hint.filter(|_| !matches!(error.kind(), Wrong::InvalidValue | Wrong::ValueValidation));
         hint.into_iter().chain(hints(&error)).for_each(|hint| print_line(format_args!("\n{hint}")));
     }
     ExitCode::from(if is_error { usage } else { 0 })
 }
 
-/// Returns what to write instead of the wrong arguments.
+/// Returns advice on what to write instead of the wrong arguments.
 fn hints(error: &clap::Error) -> Vec<&'static str> {
     let in_context = |kind| match error.get(kind) {
         Some(ContextValue::String(name)) => vec![name.clone()],
@@ -184,12 +187,12 @@ fn hints(error: &clap::Error) -> Vec<&'static str> {
             }
         }
         Wrong::ArgumentConflict if is_named("--wait <TIME>") => {
-            hints.push("With --every, a scheduled time waits for the run before it with --on-overlap queue-one.");
+            hints.push("With --every, write --on-overlap queue-one: then a scheduled time waits for the end of the previous run.");
         }
         Wrong::UnknownArgument if is_named("--until") => hints.push("A pause has a length: --for 4d."),
         Wrong::UnknownArgument if is_named("-c") => hints.push("Instead of -c of `flock`, write: -- sh -c 'LINE'."),
         Wrong::UnknownArgument if is_named("-s") || is_named("--shared") => {
-            hints.push("There are no shared leases: one command at a time has the name.");
+            hints.push("There are no shared leases: only one command at a time can hold a name.");
         }
         Wrong::InvalidSubcommand if is_named("create-table") => {
             hints.push("Write: soloist create-table --store URL.");

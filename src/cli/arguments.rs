@@ -10,21 +10,21 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 pub(super) fn of_schedule(name: String) -> Command {
     parser(name.into(), "Runs and shows the schedule of this program")
         .subcommand(
-            about("run", "Run what is due now; let cron call this once a minute")
-                .arg(flag("verbose").short('v').help("Print what became of each event that is due, not only failures")),
+            about("run", "Run the events that are due now; cron calls this once a minute")
+                .arg(flag("verbose").short('v').help("Print the result of each due event, not only failures")),
         )
-        .subcommand(about("work", "Run what is due, minute by minute, until SIGTERM or Ctrl-C"))
+        .subcommand(about("work", "Run the due events, minute by minute, until SIGTERM or Ctrl-C"))
         .subcommand(
             about("list", "List the events, and when each is due next").arg(json()).arg(
                 option("next", "N")
                     .allow_negative_numbers(true)
                     .value_parser(number::<u16>(1, u16::MAX))
                     .default_value("1")
-                    .help("How many due times of each to show"),
+                    .help("How many due times of each event to show"),
             ),
         )
         .subcommand(
-            about("next", "List what is due next, in the order of time")
+            about("next", "List the next due times of all events, in the order of time")
                 .arg(json())
                 .arg(duration("for").default_value("24h").help("How far to look ahead")),
         )
@@ -33,12 +33,12 @@ pub(super) fn of_schedule(name: String) -> Command {
                 .arg(event())
                 .arg(
                     flag("claim")
-                        .help("Run it as its last due time, which no other server runs then; within 5 minutes of it"),
+                        .help("Run the event for its last due time, so that no other server does; only within 5 minutes"),
                 )
                 .arg(
                     flag("ignore-filters")
                         .conflicts_with("claim")
-                        .help("Run it whatever `when`, `skip` and `between` say, as to try it outside of its window"),
+                        .help("Run the event even if `when`, `skip` or `between` refuse it, for example to try it"),
                 )
                 .arg(duration("wait").short('w').help("If the event is running elsewhere, wait this long for its end")),
         )
@@ -46,26 +46,26 @@ pub(super) fn of_schedule(name: String) -> Command {
             about("backfill", "Run the past occurrences of an event again, oldest first, whether or not they ran")
                 .arg(event())
                 .arg(option("from", "TIME").required(true).help(
-                    "The begin of the range: 2026-03-01, or 2026-03-01 12:00, on the clocks of the event's zone, or \
+                    "The beginning of the range: 2026-03-01, or 2026-03-01 12:00 (on the clocks of the event's zone), or \
                      2026-03-01T12:00:00Z",
                 ))
-                .arg(option("to", "TIME").help("The end of the range, which is not part of it [default: now]"))
+                .arg(option("to", "TIME").help("The end of the range: the first time that is not in it [default: now]"))
                 .arg(
                     option("most", "N")
                         .value_parser(number::<u16>(1, 10_000))
                         .default_value("10000")
-                        .help("Run the latest N of the range at most"),
+                        .help("Run at most the latest N occurrences of the range"),
                 )
                 .arg(
                     option("again", "LABEL").help(
-                        "Run also what a backfill has run in the last 30 days, unless it was under this label, too",
+                        "Also run occurrences that a backfill has run in the last 30 days, unless it had this label",
                     ),
                 )
                 .arg(flag("ignore-filters").help("Run occurrences even if `when`, `skip` or `between` refuse them"))
-                .arg(flag("dry-run").help("Only list what it would run"))
-                .arg(flag("yes").short('y').help("Do not ask before it runs")),
+                .arg(flag("dry-run").help("Only list the occurrences that it would run"))
+                .arg(flag("yes").short('y').help("Run without a question")),
         )
-        .subcommand(about("status", "Show what runs, who holds it, what ran, and what is next").arg(json()))
+        .subcommand(about("status", "Show each event: its holder, its last run, and when it is due next").arg(json()))
         .subcommands(of_operators())
 }
 
@@ -79,9 +79,9 @@ pub(super) fn of_tool() -> Command {
         ))))
         .subcommands(of_operators().map(of_a_store))
         .subcommand(
-            about("create-table", "Make the table of a MySQL or PostgreSQL store")
+            about("create-table", "Create the tables of a MySQL or PostgreSQL store")
                 .arg(store())
-                .arg(flag("print").help("Print the SQL statements, for a migration; connect to nothing")),
+                .arg(flag("print").help("Only print the SQL statements, for a migration")),
         )
 }
 
@@ -100,9 +100,12 @@ fn of_operators() -> [Command; 7] {
         about("log", "Show the last runs of an event in the whole fleet")
             .arg(event().required(false).help("The name of the event; without it, list the events that have a log"))
             .arg(json()),
-        about("locks", "List what is held, by whom, and since when")
-            .arg(json())
-            .arg(Arg::new("prefix").value_name("PREFIX").default_value("").help("Only names that begin with this")),
+        about("locks", "List the held leases, with their holders and times").arg(json()).arg(
+            Arg::new("prefix")
+                .value_name("PREFIX")
+                .default_value("")
+                .help("Only leases whose names begin with this text"),
+        ),
         about("unlock", "Free a lease: ask its holder to stop, and wait until it has")
             .arg(Arg::new("name").value_name("NAME").required(true).help("The name, as `locks` shows it"))
             .arg(duration("wait").short('w').default_value("60s").help("How long to wait for the holder"))
@@ -111,22 +114,22 @@ fn of_operators() -> [Command; 7] {
                     .conflicts_with("force")
                     .help("End a command of this host that has outlived its scheduler, and keeps the lease"),
             )
-            .arg(flag("force").help("Free it at once, although its holder may still be at work")),
-        about("pause", "Start nothing that is due, or not this event, on any server")
+            .arg(flag("force").help("Free the lease at once, even if its holder may still be running")),
+        about("pause", "Pause the schedule, or one event, on all servers: due events do not start")
             .arg(Arg::new("event").value_name("EVENT").help("Pause only this event"))
-            .arg(duration("for").default_value("1h").help("How long, unless `resume` ends it"))
-            .arg(option("why", "TEXT").default_value("").help("The reason, for people")),
-        about("paused", "Tell whether there is a pause, by whom, until when and why")
-            .arg(Arg::new("event").value_name("EVENT").help("Also whether this event is paused")),
+            .arg(duration("for").default_value("1h").help("How long the pause lasts, unless `resume` ends it"))
+            .arg(option("why", "TEXT").default_value("").help("The reason, which `paused` and reports show")),
+        about("paused", "Show the pauses, with their reasons and ends")
+            .arg(Arg::new("event").value_name("EVENT").help("Show only the pauses of the schedule and of this event")),
         about("resume", "End a pause").arg(Arg::new("event").value_name("EVENT").help("End the pause of this event")),
-        about("check", "Ask whether the store answers, and whether it is set up well"),
+        about("check", "Check whether the store answers, and whether it is set up well"),
     ]
 }
 
 fn store() -> Arg {
     option("store", "URL")
         .env("SOLOIST_STORE")
-        .hide_env_values(true) // they have passwords
+        .hide_env_values(true) // URLs have passwords
         .required(true)
         .help("Where leases are kept: file:/var/lib/locks, redis://…, postgres://…, mysql://…")
 }
@@ -135,12 +138,12 @@ fn schedule() -> Arg {
     option("schedule", "NAME")
         .env("SOLOIST_APP")
         .default_value("soloist")
-        .help("The application, for `locks` and reports, and for pauses; `Schedule::named` in Rust")
+        .help("The name of the application in `locks`, reports and pauses; `Schedule::named` in Rust")
 }
 
 /// Adds the arguments of `soloist run`. Arguments that `flock` also has keep their names.
 fn supervised(command: Command) -> Command {
-    // Options of `flock` whose effect is the default here.
+    // These options of `flock` ask for the default here, so they do nothing.
     let anyway = |name: &'static str, short: char| flag(name).short(short).hide(true);
     command
         .arg(anyway("nonblock", 'n').alias("nb"))
@@ -148,19 +151,19 @@ fn supervised(command: Command) -> Command {
         .arg(
             option("name", "NAME")
                 .required(true)
-                .help("The name of the lease: of commands with one name, one runs at a time"),
+                .help("The name of the lease: only one command with this name runs at a time"),
         )
         .arg(option("every", "TIMES").allow_hyphen_values(true).help(
-            "The scheduled times, as in the line of the crontab: '*/5 * * * *'; or an interval, such as 90m, counted from \
-             1970-01-01 UTC: each of its times runs once, if cron calls this within five minutes after it",
+            "The scheduled times: the five fields of the crontab line, such as '*/5 * * * *'; or an interval, such as 90m, \
+             counted from 1970-01-01 UTC: each of its times runs once, if cron calls this within the next five minutes",
         ))
-        .arg(option("timezone", "ZONE").requires("every").help("The zone of these times [default: the machine's own]"))
+        .arg(option("timezone", "ZONE").requires("every").help("The zone of the scheduled times [default: the machine's own]"))
         .arg(flag("on-one-server").requires("every").help("Run each scheduled time on one server only"))
         .arg(
             option("on-overlap", "WHAT")
                 .value_parser(["skip", "queue-one", "replace"])
                 .requires("every")
-                .help("What to do with a scheduled time while the previous run still runs [default: skip]"),
+                .help("What to do at a scheduled time while the previous run is still running [default: skip]"),
         )
         .arg(
             duration("wait")
@@ -168,7 +171,7 @@ fn supervised(command: Command) -> Command {
                 .conflicts_with("every")
                 .help("Wait this long for the lease [default: not at all]"),
         )
-        .arg(duration("timeout").help("End the command after this long, with its retries [default: never]"))
+        .arg(duration("timeout").help("End the command, with its retries, after this time [default: never]"))
         .arg(
             option("retry", "N")
                 .value_parser(number::<u16>(1, 1000))
@@ -176,19 +179,19 @@ fn supervised(command: Command) -> Command {
                 .help("Run the command up to N times more if it fails, under the same lease [default: never]"),
         )
         .arg(duration("retry-after").requires("retry").help("How long to wait before the command runs again"))
-        .arg(flag("retry-doubling").requires("retry").help("Double this time before each further retry"))
+        .arg(flag("retry-doubling").requires("retry").help("Double the time of --retry-after before each further retry"))
         .arg(
             duration("grace").help(
                 "How long the command may take to stop before it is killed [default: 5s, less with a short term]",
             ),
         )
-        .arg(duration("hold-at-least").help("Keep the lease this long, even if the command is quicker"))
-        .arg(duration("stuck-after").help("Fail, and say so, if the command is running already for longer than this"))
-        .arg(duration("term").help("How long a host that died blocks the command, 2s at least [default: 60s]"))
+        .arg(duration("hold-at-least").help("Keep the lease at least this long, even if the command ends earlier"))
+        .arg(duration("stuck-after").help("Fail with a message if the command has been running for longer than this"))
+        .arg(duration("term").help("How long the lease of a dead host blocks the command, at least 2s [default: 60s]"))
         .arg(
             option("on-outage", "WHAT")
                 .value_parser(["skip", "run"])
-                .help("What to do if the store does not answer; with `run` it runs without protection [default: skip]"),
+                .help("What to do if the store does not answer; `run`: run the command unprotected [default: skip]"),
         )
         .arg(
             option("log", "N")
@@ -202,9 +205,9 @@ fn supervised(command: Command) -> Command {
                 .allow_negative_numbers(true)
                 .value_parser(number::<u8>(0, u8::MAX.into()))
                 .default_value("1")
-                .help("The exit code if the command is running already, or paused"),
+                .help("The exit code if the command is running already, or is paused"),
         )
-        .arg(flag("verbose").short('v').help("Say why the command was not run, and how it ended"))
+        .arg(flag("verbose").short('v').help("Print why the command was not run, or how it ended"))
         .arg(
             Arg::new("command")
                 .value_name("COMMAND")
@@ -245,7 +248,7 @@ fn number<N: TryFrom<u16> + Clone + Send + Sync + 'static>(least: u16, most: u16
 }
 
 fn duration(name: &'static str) -> Arg {
-    // A negative time is a wrong value of this option, and not an unknown option.
+    // With `allow_hyphen_values`, a negative time is reported as a wrong value, and not as an unknown option.
     option(name, "TIME").allow_hyphen_values(true).value_parser(ValueParser::new(parse_duration as fn(&str) -> _))
 }
 
@@ -263,7 +266,8 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, &'static str> {
     read.ok_or("write a time such as `90s`, `5m`, `1h 30m`, or a number of seconds")
 }
 
-/// Returns whether a duration has a unit that is easily mistaken: `5M` is five months.
+/// Returns whether a duration has a unit of months or years. A user may have written it by mistake: `5M` is five
+/// months.
 fn has_months_or_years(text: &str) -> bool {
     let is_long = |unit: &str| unit == "M" || unit.starts_with("month") || unit.starts_with('y');
     text.split(|char: char| !char.is_ascii_alphabetic()).any(is_long)

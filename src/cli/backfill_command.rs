@@ -17,7 +17,7 @@ use crate::schedule::{schedule::Schedule, shutdown::Shutdown};
 use crate::time::clock::Clock;
 use crate::time::zone::Zone;
 
-/// Runs the command. `listen` begins to listen to signals.
+/// Runs the command. `listen` installs the handlers of signals.
 pub(super) fn backfill(
     schedule: Schedule,
     arguments: &ArgMatches,
@@ -33,11 +33,12 @@ pub(super) fn backfill(
     if !arguments.get_flag("yes") && !is_confirmed()? {
         return Ok(CommandAnswer::text("nothing was run").with_code(FAILED));
     }
-    // The program listens only now, because a signal must still end the question above.
+    // Signals are handled only from now on, because Ctrl-C must end the process while it asks the question above.
     let shutdown = listen()?;
     let (view, told) = LiveView::new();
     let schedule = schedule.with_shutdown(&shutdown).observe(view.clone());
-    // The answer may have taken long: another backfill may have run some of the occurrences.
+    // The user may have taken long to answer. Another backfill may have run some of the occurrences, so a new plan is
+    // made.
     let plan = plan(&schedule, range, arguments)?;
     let planned = plan.occurrences().len();
     let report = view.print_during(told, &schedule, &shutdown, "Ctrl-C ends this after the present run", || plan.run());
@@ -87,7 +88,7 @@ fn summary(report: &Report, planned: usize) -> (String, u8) {
     (parts.join(", "), if report.is_failure() || not_run > 0 { FAILED } else { 0 })
 }
 
-/// Returns the range that the arguments say, on the clocks of the event's zone.
+/// Returns the range in the arguments, which name times on the clocks of the event's zone.
 fn range(schedule: &Schedule, arguments: &ArgMatches) -> Result<Range<DateTime<Utc>>, CommandFailure> {
     let event = schedule.event(text(arguments, "event"))?;
     let zone = event.zone();
@@ -103,7 +104,7 @@ fn range(schedule: &Schedule, arguments: &ArgMatches) -> Result<Range<DateTime<U
     Ok(from..until)
 }
 
-/// Parses an instant: in RFC 3339, or as the clocks of `zone` show it, without seconds or without a time of the day if that is zero.
+/// Parses an instant: RFC 3339, or a date, or a date and a time of the day. The last two are on the clocks of `zone`.
 fn instant(text: &str, zone: &Zone) -> Result<DateTime<Utc>, CommandFailure> {
     if let Ok(instant) = DateTime::parse_from_rfc3339(text) {
         return Ok(instant.to_utc());
@@ -114,7 +115,7 @@ fn instant(text: &str, zone: &Zone) -> Result<DateTime<Utc>, CommandFailure> {
     let read = civil.filter(|civil| (1970..2100).contains(&chrono::Datelike::year(civil)));
     read.map(|civil| zone.first_showing(civil)).ok_or_else(|| {
         let message = format!(
-            "{} is no time: write `2026-03-01`, `2026-03-01 12:00`, which are times on the clocks of {zone}, or \
+            "{} is no time: write `2026-03-01`, or `2026-03-01 12:00` (on the clocks of {zone}), or \
              `2026-03-01T12:00:00Z`",
             Quoted::new(text)
         );

@@ -10,14 +10,14 @@ use super::arguments::about;
 /// Returns `completions` and `man`, for the program of this name.
 pub(super) fn commands(program: &str) -> [Command; 2] {
     let shell = Arg::new("shell").value_name("SHELL").required(true).value_parser(value_parser!(Shell));
-    let command = Arg::new("command").value_name("COMMAND").help("Print the page of this command of the program");
+    let command = Arg::new("command").value_name("COMMAND").help("Print only the page of this command");
     [
         about("completions", "Print a script that completes these commands in your shell").arg(shell),
         Command::new("man").about(format!("Print the manual page: try `man -l <({program} man)`")).arg(command),
     ]
 }
 
-/// Runs one of the [`commands`], for the program of this parser. `None`: it is another command.
+/// Runs one of the [`commands`], for the program of this parser. Returns `None` for any other command.
 pub(super) fn describe(parser: Command, matches: &ArgMatches) -> Option<Answered> {
     match matches.subcommand()? {
         ("completions", arguments) => Some(Ok(script(parser, *arguments.get_one("shell")?))),

@@ -1,7 +1,8 @@
-//! The output of `work` and `backfill`: a line for each step. On a terminal, a picture at the bottom shows the current runs.
+//! The output of `work` and `backfill`: a line for each step. On a terminal, a picture at the bottom shows the current
+//! runs.
 //!
-//! A thread prints it, so that neither a slow terminal nor an unavailable store delays a run. The output of tasks scrolls above
-//! the picture.
+//! A separate thread prints the lines and the picture, so that neither a slow terminal nor an unavailable store delays
+//! a run. The output of tasks scrolls above the picture.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
@@ -26,7 +27,7 @@ const EVERY: Duration = Duration::from_secs(1);
 /// The most lines that wait to be printed; further lines are dropped.
 const MOST_WAITING: usize = 1_000;
 
-/// An observer that prints a line for each step.
+/// An observer that sends a line for each step to the thread that prints.
 #[derive(Clone)]
 pub(super) struct LiveView(SyncSender<ToPrint>);
 
@@ -40,7 +41,7 @@ impl LiveView {
         (Self(told), lines)
     }
 
-    /// Runs `work`, and prints the lines meanwhile, after the line `first`.
+    /// Prints the line `first`, and runs `work`. Meanwhile, another thread prints the lines of the view.
     pub(super) fn print_during<T>(
         &self,
         told: Receiver<ToPrint>,
@@ -53,7 +54,7 @@ impl LiveView {
         thread::scope(|scope| {
             scope.spawn(move || print_told(&told, schedule, shutdown));
             let worked = work();
-            // An error means that the thread prints no more.
+            // An error only means that the printing thread has ended.
             let _ = self.0.send(None);
             worked
         })
@@ -86,23 +87,25 @@ fn print_told(told: &Receiver<ToPrint>, schedule: &Schedule, shutdown: &Shutdown
         next = clock.moment().plus(EVERY);
         if !is_ending && shutdown.is_triggered() {
             is_ending = true;
-            print("nothing more starts, and what is at work may finish; Ctrl-C again stops it\n");
+            print("no more runs start, and those that are running may finish; Ctrl-C again stops them\n");
         }
         bottom.draw(&schedule.status_without_log());
     }
-    bottom.give_back();
+    bottom.clear();
 }
 
-/// Prints a text. Errors are ignored: without a reader, the runs continue.
+/// Prints a text. Errors are ignored, because the runs must continue without a reader.
 fn print(text: &str) {
     let mut output = io::stdout().lock();
     let _ = output.write_all(text.as_bytes()).and_then(|()| output.flush());
 }
 
-/// The lines at the bottom of the terminal that do not scroll: the height of the screen, and their number.
+/// The lines at the bottom of the terminal that do not scroll: the height of the terminal, and the number of these
+/// lines.
 ///
-/// The sequences are those of ECMA-48, and DECSTBM, DECSC, DECRC and IND of the VT100. No drawing contains an end of line:
-/// standard output would write the part before it alone, and a task that prints then would print into the picture.
+/// The escape sequences are those of ECMA-48, and DECSTBM, DECSC, DECRC and IND of the VT100. No drawing contains a
+/// line feed. Otherwise standard output would first write the part before the line feed, and the output of a task could
+/// come in between.
 #[derive(Default)]
 struct Bottom(Option<(u16, u16)>);
 
@@ -115,7 +118,7 @@ impl Bottom {
             return;
         }
         if self.0 != Some((height, lines)) {
-            self.give_back();
+            self.clear();
             self.0 = Some((height, lines));
             let scrolls = height - lines;
             // First scroll, so that the cursor is above the picture.
@@ -129,7 +132,7 @@ impl Bottom {
         print(&(drawing + "\x1b8"));
     }
 
-    fn give_back(&mut self) {
+    fn clear(&mut self) {
         if let Some((height, lines)) = self.0.take() {
             print(&format!("\x1b7\x1b[r\x1b[{};1H\x1b[J\x1b8", height - lines + 1));
         }
@@ -141,12 +144,12 @@ impl Observer for LiveView {
         let told = match notice.step() {
             Step::Started { token: None } => "started".to_owned(),
             Step::Started { token: Some(token) } => format!("started under token {token}"),
-            // Another server runs it, as intended.
+            // Another server runs this occurrence, as intended.
             Step::Skipped(reason @ SkipReason::RanElsewhere(_)) if reason.other_application().is_none() => return,
             Step::Skipped(reason) => format!("skipped, {reason}"),
             Step::Ended(outcome) => outcome.to_string(),
             Step::AttemptFailed { attempt, fault, retry_in } => {
-                format!("attempt {attempt} {fault}; the next one in {}", HumanDuration(*retry_in))
+                format!("attempt {attempt} {fault}; the next attempt in {}", HumanDuration(*retry_in))
             }
             Step::AttemptStarted { attempt } => format!("attempt {attempt} started"),
             Step::Cancelled(reason) => format!("asked to stop, because {reason}"),
@@ -166,12 +169,12 @@ impl Observer for LiveView {
         let backfilled =
             backfilled.map_or_else(String::new, |occurrence| format!(" for {}", to_the_second(occurrence)));
         let about = notice.event().map_or_else(String::new, |event| format!("{}{backfilled}: ", Named(event)));
-        // A stopped terminal must not delay a run.
+        // If too many lines wait, this line is dropped: a stopped terminal must not delay a run.
         let _ = self.0.try_send(Some(format!("{} {about}{told}", to_the_second(notice.at()))));
     }
 }
 
-/// Returns the runs here, the leases that are held elsewhere, and the next due event.
+/// Returns the picture: the runs of this process, the leases of other holders, and the next due event.
 fn picture(status: &Status, lines: usize) -> String {
     let mut rows = Vec::new();
     for event in &status.events {
@@ -202,10 +205,10 @@ fn picture(status: &Status, lines: usize) -> String {
     let more = rows.len().saturating_sub(room);
     rows.truncate(room);
     if more > 0 {
-        let _ = writeln!(picture, "{more} more are at work");
+        let _ = writeln!(picture, "{more} more are running");
     }
     if !rows.is_empty() {
-        let _ = writeln!(picture, "{}", table(&["at work", "on", "since", "lease ends, unless renewed"], rows));
+        let _ = writeln!(picture, "{}", table(&["running", "on", "since", "lease ends, unless renewed"], rows));
     }
     picture
 }

@@ -1,17 +1,17 @@
-//! The command line of a schedule, for the program that defines it, and of the program `soloist`, which needs a store only.
+//! The command line of a schedule, and the command line of the program `soloist`, which needs only a store.
 //!
 //! | file | contents |
 //! | --- | --- |
 //! | `arguments` | the commands, their arguments and options |
 //! | `schedule_commands` | the commands that need events: run, work, list, next, run-one, status |
-//! | `backfill_command` | the command that runs a past range again: its plan, its question, its end |
-//! | `store_commands` | the commands that need a store only: log, locks, pause, resume, check |
-//! | `unlock` | the request to a holder to stop, and the break of its lease |
+//! | `backfill_command` | the command that runs past occurrences again: its plan, its question, its summary |
+//! | `store_commands` | the commands that need only a store: log, locks, pause, resume, check |
+//! | `unlock` | the command that asks a holder to stop, or breaks a lease |
 //! | `supervise` | `soloist run`: a command under a lease |
 //! | `live_view` | the output of `work` while it runs |
 //! | `completions_and_man` | the completion script and the manual page of a program |
 //! | `answer` | the answer of a command: a text and an exit code |
-//! | `tables` | tables, and times for people |
+//! | `tables` | tables, and the text of times, pauses and holders |
 
 use std::error::Error;
 use std::ffi::OsStr;
@@ -37,14 +37,14 @@ use crate::schedule::schedule::Schedule;
 #[cfg(feature = "tokio")]
 use crate::schedule::service::as_futures::on_a_thread;
 
-/// Runs the command line of a schedule, for a program whose `main` does nothing else, and returns the exit code. `myapp run` is
-/// for cron, `myapp work` for a service. Operators use `list`, `next`, `run-one`, `backfill`, `status`, `log`, `locks`,
-/// `unlock`, `pause`, `paused`, `resume`, `check`, `completions` and `man`.
-/// [The book](https://docs.rs/crate/soloist/latest/source/docs/guide/operators.md) describes each command, its JSON, and the
+/// Runs the command line of a schedule, and returns the exit code. Call this function in a `main` that does nothing
+/// else. cron calls `myapp run`, and a service calls `myapp work`. Operators use `list`, `next`, `run-one`, `backfill`,
+/// `status`, `log`, `locks`, `unlock`, `pause`, `paused`, `resume`, `check`, `completions` and `man`. [The
+/// book](https://docs.rs/crate/soloist/latest/source/docs/guide/operators.md) describes each command, its JSON, and the
 /// exit codes.
 ///
-/// `schedule` is called after the arguments were parsed, and not for `--help`. If it fails, its error is printed, and the exit
-/// code is 1.
+/// `schedule` is called after the arguments were parsed, but not for `--help`. If `schedule` fails, its error is
+/// printed, and the exit code is 1.
 ///
 /// ```no_run
 /// use std::process::ExitCode;
@@ -67,8 +67,9 @@ pub fn run<E: Into<Box<dyn Error>>>(schedule: impl FnOnce() -> Result<Schedule, 
     }
 }
 
-/// Runs the command line as [`run`] does, in a `#[tokio::main]`, for a schedule with tasks that are futures. `schedule` is called
-/// in the runtime, which then drives the futures. The commands themselves work on a thread that may block.
+/// Runs the command line as [`run`] does, inside a `#[tokio::main]`, for a schedule whose tasks are futures. `schedule`
+/// is called in the runtime, and the runtime drives these futures. The commands themselves run on a thread that may
+/// block.
 ///
 /// ```no_run
 /// use std::process::ExitCode;
@@ -93,7 +94,8 @@ pub async fn run_async<E: Into<Box<dyn Error>>>(schedule: impl FnOnce() -> Resul
     }
 }
 
-/// Parses the arguments of this process. `Err`: help, a description of the program or an error was printed; exit with this code.
+/// Parses the arguments of this process. If help, a description of the program, or an error was printed instead,
+/// returns the exit code as an error.
 fn own_arguments() -> Result<ArgMatches, ExitCode> {
     let program = std::env::args_os().next().map(PathBuf::from);
     let name = program.as_deref().and_then(Path::file_stem).map_or("schedule".into(), OsStr::to_string_lossy);
@@ -106,8 +108,8 @@ fn own_arguments() -> Result<ArgMatches, ExitCode> {
     }
 }
 
-/// Returns the commands of [`run`], without `completions` and `man`, as a [`clap::Command`]: a subcommand for a parser of your own.
-/// [`run_matches`] runs the parsed command.
+/// Returns the commands of [`run`] as a [`clap::Command`], without `completions` and `man`. Use it as a subcommand of
+/// your own parser. [`run_matches`] runs the parsed command.
 ///
 /// ```
 /// use clap::Command;
@@ -141,7 +143,7 @@ pub fn run_matches<E: Into<Box<dyn Error>>>(
     answer::print(carry_out(matches, made(schedule)))
 }
 
-/// Runs the command that [`command`] parsed, in a runtime of tokio: see [`run_async`].
+/// Runs the command that [`command`] parsed, inside a runtime of tokio, as [`run_async`] does.
 #[cfg(feature = "tokio")]
 #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
 pub async fn run_matches_async<E: Into<Box<dyn Error>>>(
@@ -162,8 +164,9 @@ fn made<E: Into<Box<dyn Error>>>(schedule: impl FnOnce() -> Result<Schedule, E>)
     schedule().map_err(|error| CommandFailure::new(&*error.into()))
 }
 
-/// Runs the command line of the program `soloist`, which needs no schedule in Rust. The program runs commands under a lease, and
-/// shows and frees the leases of a store. For example: `soloist run --name db:backup --store file:/run/locks -- pg_dump app`.
+/// Runs the command line of the program `soloist`, which needs no schedule in Rust. The program runs commands under a
+/// lease, and shows and frees the leases of a store. For example:
+/// `soloist run --name db:backup --store file:/run/locks -- pg_dump app`.
 ///
 /// ```no_run
 /// fn main() -> std::process::ExitCode {
@@ -194,7 +197,8 @@ pub fn run_tool() -> ExitCode {
     }
 }
 
-/// Makes a schedule on the named store, with a stand-in for the named event: the name finds the event's entries in the store.
+/// Makes a schedule on the store in the arguments. If they name an event, the schedule has a stand-in for it, so that
+/// the event's entries are found in the store.
 fn schedule_on(arguments: &ArgMatches) -> Result<Schedule, CommandFailure> {
     let schedule = store_commands::named(Schedule::new(store_commands::present_store(arguments)?), arguments);
     let schedule = schedule.map_err(|error| CommandFailure::usage(&error))?;

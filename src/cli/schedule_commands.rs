@@ -34,7 +34,7 @@ use crate::time::clock::{
 
 const NO_EVENTS: &str = "the schedule has no events";
 
-/// The most due times that `next` lists: a day with one each second, and some.
+/// The most due times that `next` lists. A day with a due time in each second has fewer.
 const MOST_LISTED: usize = 100_000;
 
 /// An event, as `list --json` shows it.
@@ -78,7 +78,7 @@ fn run(schedule: Schedule, verbose: bool) -> Answered {
     let report = schedule.with_shutdown(&shutdown).run_minute(Clock::system().now());
     let code = if report.is_failure() { FAILED } else { 0 };
     if !verbose {
-        // Prints the failures. If a signal began the shutdown, this ends the process by that signal, and does not
+        // Prints the failures. If a signal began the shutdown, this call ends the process by that signal, and does not
         // return.
         let _ = report.report();
         return Ok(CommandAnswer::nothing().with_code(code));
@@ -113,7 +113,7 @@ fn run_one(schedule: Schedule, arguments: &ArgMatches) -> Answered {
     };
     let now = Clock::system().now();
     let entry = if arguments.get_flag("claim") {
-        // The run counts as the run of the last due time.
+        // The run takes the claim of the last due time, so that no other server runs that time.
         let due = schedule.last_due(event, now)?.ok_or_else(not_due)?;
         let wait = wait.min((due + CLAIM_MARGIN - now).to_std().unwrap_or_default());
         run_when_free(&schedule, event, wait, || schedule.run_last_due(event, now)?.ok_or_else(not_due))?
@@ -126,14 +126,14 @@ fn run_one(schedule: Schedule, arguments: &ArgMatches) -> Answered {
     print_end("how it ended", &entry.to_string(), code, &shutdown)
 }
 
-/// Runs an event. If the event is running elsewhere, first waits for the end of that run, `wait` at most.
+/// Runs an event. If the event is running elsewhere, first waits for the end of that run, but not longer than `wait`.
 pub(super) fn run_when_free<E>(
     schedule: &Schedule,
     event: &str,
     wait: Duration,
     run: impl Fn() -> Result<Entry, E>,
 ) -> Result<Entry, E> {
-    /// Between two reads of a store.
+    /// The time between two reads of a store.
     const PAUSE: Duration = Duration::from_millis(200);
     let clock = Clock::system();
     let began = clock.moment();
@@ -151,7 +151,8 @@ pub(super) fn run_when_free<E>(
         if !is_taken || left().is_zero() {
             return Ok(entry);
         }
-        // A read costs less than an attempt, and notifies no observer. If the read fails, the next attempt reports the error.
+        // A read costs less than an attempt, and notifies no observer. If the read fails, the next attempt reports the
+        // error.
         loop {
             if schedule.is_shutting_down() {
                 return Ok(entry);
@@ -188,7 +189,7 @@ fn list(schedule: &Schedule, count: u16, is_json: bool) -> Answered {
         let time = |start: &Start| start_time(start.at, start.occurrence, event.zone(), now);
         let times: Vec<String> = starts.iter().map(time).collect();
         let times = if times.is_empty() { never(event.is_over(None)) } else { lines(&times) };
-        // Only the name of the protection; details follow a comma.
+        // The details of a protection follow a comma, and are left out here.
         let words = event.protections().into_iter().map(|it| it.split(',').next().unwrap_or_default().to_owned());
         let protections = lines(&words.collect::<Vec<_>>());
         let conditions = lines(&event.conditions());
@@ -266,7 +267,7 @@ fn state(event: &EventStatus, now: DateTime<Utc>) -> Cell {
     }
 }
 
-/// Returns the end of the last run in the fleet, if there is a run log.
+/// Returns the result of the last run in the fleet, if there is a log of runs.
 fn last_run(event: &EventStatus, status: &Status) -> Cell {
     let Some(log) = &event.log else {
         return if status.store_errors.is_empty() { "no run log".into() } else { "not known".into() };
@@ -346,7 +347,7 @@ mod tests {
         assert!(shown.lines().next().is_some_and(|line| line.ends_with(": every 15 minutes, UTC")), "{shown}");
     }
 
-    /// The store grants leases, but can't be read.
+    /// A store that grants leases, but can't be read.
     #[derive(Debug)]
     struct Unreadable(MemoryMutex);
 

@@ -35,7 +35,7 @@ const NO_RUNS: &str =
 #[derive(serde::Serialize)]
 struct LockForm {
     name: String,
-    /// `None`: the store can't show the holder.
+    /// The holder, or `None` if the store can't show it.
     held_by: Option<Holder>,
 }
 
@@ -58,7 +58,8 @@ pub(super) fn carry_out(name: &str, arguments: &ArgMatches, schedule: &Schedule)
     }
 }
 
-/// Returns the error for a name that no event of the schedule uses. `None`: an event uses it, or there are no events.
+/// Returns the error for a name that no event uses. Returns `None` if an event uses the name, or if there are no
+/// events.
 fn unknown(schedule: &Schedule, name: &str) -> Option<UnknownEvent> {
     let is_used = |event: &Arc<Definition>| event.mutex_name().is_some_and(|mutex| mutex.mutex() == name);
     let has_events = schedule.names().next().is_some();
@@ -91,7 +92,7 @@ pub(super) fn store_of(arguments: &ArgMatches) -> Result<Arc<dyn EventMutex>, Co
     Ok(store)
 }
 
-/// Names a schedule as the arguments say. The default name is for pauses only: it names no application.
+/// Names a schedule as the arguments say. The default name is used for pauses only, and is not shown as an application.
 pub(super) fn named(schedule: Schedule, arguments: &ArgMatches) -> Result<Schedule, PauseError> {
     let name = text(arguments, "schedule");
     if arguments.value_source("schedule") == Some(ValueSource::DefaultValue) {
@@ -101,7 +102,7 @@ pub(super) fn named(schedule: Schedule, arguments: &ArgMatches) -> Result<Schedu
     }
 }
 
-/// Creates the table of a store that needs one, or shows the statements that do so.
+/// Creates the table of a store that needs one, or returns the statements that create it.
 pub(super) fn create_table(arguments: &ArgMatches) -> Answered {
     let database = Database::at(text(arguments, "store")).map_err(|error| CommandFailure::usage(&error))?;
     if arguments.get_flag("print") {
@@ -111,7 +112,7 @@ pub(super) fn create_table(arguments: &ArgMatches) -> Answered {
     Ok(CommandAnswer::text("the table is ready"))
 }
 
-/// Makes an event that stands for an event of another program with this name.
+/// Makes an event that stands for the event with this name in another program.
 pub(super) fn stand_in(event: &str) -> Event {
     Event::call(event, |_| {}).every_minute().without_overlapping()
 }
@@ -126,7 +127,7 @@ fn logs(schedule: &Schedule, is_json: bool) -> Answered {
     let mut logs = Vec::new();
     for event in schedule.logged_events()? {
         let definition = schedule.event(&event).ok().or_else(|| schedule.checked(stand_in(&event)).ok());
-        // The log may have a name that no event can have.
+        // A name in the log may be invalid for an event. Such a name is left out.
         if let Some(definition) = definition {
             let last_run = schedule.runs_of(&definition)?.into_iter().next();
             logs.push(EventLog { event, last_run });
@@ -155,7 +156,7 @@ fn log(schedule: &Schedule, event: &str, is_json: bool) -> Answered {
         waiting: Vec<Holder>,
     }
     let definition = schedule.event(event)?;
-    // Also reads the log that other processes wrote, because this schedule may keep none.
+    // Other processes may have written a log, even if this schedule keeps none.
     let log = Log {
         runs: schedule.runs_of(&definition)?,
         skips: schedule.skips_of(&definition)?,
@@ -189,7 +190,7 @@ fn log(schedule: &Schedule, event: &str, is_json: bool) -> Answered {
     Ok(CommandAnswer::text(table.trim_end().to_owned() + &more))
 }
 
-/// Returns the names of logged events that resemble this name, as the end of a message.
+/// Returns the end of a message, which suggests a logged event with a similar name.
 fn others_like(schedule: &Schedule, event: &str) -> String {
     let logged = schedule.logged_events().unwrap_or_default();
     let question = did_you_mean(event, logged.iter().map(String::as_str).filter(|logged| *logged != event));
@@ -221,7 +222,7 @@ fn locks(stores: &[&dyn EventMutex], prefix: &str, is_json: bool) -> Answered {
     Ok(CommandAnswer::text(table_or(&heads, held.iter().map(row), "nothing is held")))
 }
 
-/// Describes the end of a lease whose process has ended: the lease lasts as long as the command.
+/// Describes the end of a lease whose process has ended: the lease lasts as long as the command of that process.
 fn until_its_command_ends(holder: &Holder) -> String {
     match holder.process_group() {
         Some(group) => format!("its command ends, process group {group}"),
@@ -236,7 +237,7 @@ fn pause(schedule: &Schedule, event: Option<&str>, length: Duration, why: &str) 
     }
     let now = Clock::system().now();
     let until = TimeDelta::from_std(length).ok().and_then(|length| now.checked_add_signed(length));
-    let until = until.ok_or_else(|| CommandFailure::saying("no pause is so long: ten years at most"))?;
+    let until = until.ok_or_else(|| CommandFailure::saying("the pause is too long: use ten years at most"))?;
     if let Some(event) = event.filter(|event| parse_duration(event).is_ok()) {
         let message = format!("{} is a time, and no event: write `pause --for {event}`", Quoted::new(event));
         return Err(CommandFailure::saying(message).with_code(USAGE));
@@ -246,11 +247,12 @@ fn pause(schedule: &Schedule, event: Option<&str>, length: Duration, why: &str) 
         Some(event) => schedule.pause_event(event, until, why)?,
     }
     let until = time_of(until, &Zone::UTC, now);
-    Ok(CommandAnswer::text(format!("{} is paused until {until}; `resume` ends it", subject(schedule, event))))
+    Ok(CommandAnswer::text(format!("{} is paused until {until}; `resume` ends it", pause_target(schedule, event))))
 }
 
-/// Returns the subject of a pause. It names the schedule: a pause of a schedule of another name pauses nothing.
-fn subject(schedule: &Schedule, event: Option<&str>) -> String {
+/// Returns the schedule or the event of a pause, as a text. The text always names the schedule, because a pause stops
+/// no schedule of another name.
+fn pause_target(schedule: &Schedule, event: Option<&str>) -> String {
     let of = event.map_or_else(String::new, |event| format!("{} of ", OneLine(event)));
     format!("{of}the schedule {}", Named(schedule.pause_name()))
 }
@@ -260,7 +262,7 @@ fn resume(schedule: &Schedule, event: Option<&str>) -> Answered {
         None => schedule.resume()?,
         Some(event) => schedule.resume_event(event)?,
     };
-    let what = subject(schedule, event);
+    let what = pause_target(schedule, event);
     Ok(if was_paused {
         CommandAnswer::text(format!("{what} is resumed"))
     } else {
@@ -268,11 +270,12 @@ fn resume(schedule: &Schedule, event: Option<&str>) -> Answered {
     })
 }
 
-/// Answers with the pause of the schedule, and with that of this event or of each paused event.
+/// Lists the pause of the schedule, and the pause of this event. Without an event, lists the pauses of all events.
 fn paused(schedule: &Schedule, event: Option<&str>) -> Answered {
     let now = Clock::system().now();
-    let is =
-        |event: Option<&str>, pause: &Pause| format!("{} is {}", subject(schedule, event), pause_in_words(pause, now));
+    let is = |event: Option<&str>, pause: &Pause| {
+        format!("{} is {}", pause_target(schedule, event), pause_in_words(pause, now))
+    };
     let mut pauses: Vec<String> = schedule.paused()?.iter().map(|pause| is(None, pause)).collect();
     match event {
         None => pauses.extend(schedule.paused_events()?.iter().map(|(name, pause)| is(Some(name), pause))),
@@ -280,8 +283,8 @@ fn paused(schedule: &Schedule, event: Option<&str>) -> Answered {
     }
     if pauses.is_empty() {
         let what = match event {
-            None => format!("nothing on {} is paused", subject(schedule, None)),
-            Some(_) => format!("{} is not paused", subject(schedule, event)),
+            None => format!("nothing on {} is paused", pause_target(schedule, None)),
+            Some(_) => format!("{} is not paused", pause_target(schedule, event)),
         };
         return Ok(CommandAnswer::text(what).with_code(FAILED));
     }

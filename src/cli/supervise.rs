@@ -1,5 +1,5 @@
-//! `soloist run`: a command under a lease, as `flock -n` runs it under a lock. The lease is renewed while the command runs, and
-//! released after its end. If the lease is lost, the command is ended.
+//! `soloist run`: a command under a lease, as `flock -n` runs a command under a lock. The lease is renewed while the
+//! command runs, and released after its end. If the lease is lost, the command is ended.
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -29,36 +29,37 @@ use crate::time::clock::Clock;
 use crate::time::clock::shown::{HumanDuration, to_the_second};
 use crate::time::{crontab::Crontab, tick::Tick, zone::Zone};
 
-/// The arguments are wrong: `EX_USAGE` of `sysexits.h`, as in `flock`.
+/// The exit code for wrong arguments: `EX_USAGE` of `sysexits.h`, as in `flock`.
 pub(super) const USAGE: u8 = 64;
 
 pub(super) const HOW_TO_RUN: &str =
     "Write: soloist run --name NAME --store URL -- COMMAND. docs/guide/from_flock.md has the options of `flock`.";
 
-/// The store can't be opened, or was unavailable: `EX_NOINPUT`, as in `flock` for its file. Also the code if the
-/// command succeeded without protection, or if its lease could not be released. The code 0 says that the command
-/// succeeded, and had its lease to the end.
+/// The exit code if the store can't be opened, or was unavailable: `EX_NOINPUT`, as in `flock` for its file. It is also
+/// the code if the command succeeded without protection, or if its lease could not be released. So the code 0 says that
+/// the command succeeded, and had its lease to the end.
 const STORE: u8 = 66;
 
-/// The command could not be started: `EX_UNAVAILABLE`, as in `flock`.
+/// The exit code if the command could not be started: `EX_UNAVAILABLE`, as in `flock`.
 const NOT_STARTED: u8 = 69;
 
-/// The lease was lost. The command was ended for that reason, or had succeeded already: `EX_TEMPFAIL`.
+/// The exit code if the lease was lost: `EX_TEMPFAIL`. The command was then ended, or had succeeded already.
 const LEASE_LOST: u8 = 75;
 
-/// The command reached its timeout: the code of `timeout`.
+/// The exit code if the command reached its timeout, as in `timeout`.
 const TIMED_OUT: u8 = 124;
 
-/// Another run or an operator asked for the lease, and the command was ended. Its own exit code does not count.
+/// The exit code if another run or an operator asked for the lease, so that the command was ended. The command's own
+/// exit code does not count.
 const GAVE_WAY: u8 = 143;
 
-/// The number that a shell adds to the number of the signal that ended a command.
+/// The number that a shell adds to the number of a signal that ended a command.
 const BY_SIGNAL: i32 = 128;
 
 /// The environment variable that sets the current time, for tests alone.
 const NOW: &str = "SOLOIST_TEST_NOW";
 
-/// Returns whether the first argument is `run`. An error in the other arguments then has the exit code of `flock`.
+/// Returns whether the first argument is `run`. An error in the other arguments then gets the exit code of `flock`.
 pub(super) fn is_asked_for() -> bool {
     std::env::args_os().nth(1).is_some_and(|first| first == "run")
 }
@@ -69,7 +70,8 @@ pub(super) fn run(arguments: &ArgMatches) -> Answered {
         let code = if failure.is_usage() { USAGE } else { STORE };
         failure.with_code(code)
     })?;
-    // This process may have inherited that it ignores `SIGCHLD`. Then it could read no exit status.
+    // This process may have inherited an ignored `SIGCHLD`, and could then read no exit status. So it restores the
+    // default.
     #[cfg(unix)]
     std::mem::forget(crate::base::system::SignalAction::Default.of(rustix::process::Signal::CHILD));
     let shutdown = on_signals().map_err(|failure| failure.with_code(NOT_STARTED))?;
@@ -95,7 +97,8 @@ pub(super) fn run(arguments: &ArgMatches) -> Answered {
     let Some(mut entry) = run_at(now, &named, arguments)? else { return Ok(CommandAnswer::nothing()) };
     let is_out = matches!(entry.verdict(), Verdict::Skipped(SkipReason::StoreUnavailable(_)));
     if is_out && text(arguments, "on-outage") == "run" {
-        // A named schedule runs nothing while its pause can't be read.
+        // While the pause can't be read, a named schedule runs nothing. So the schedule without a name runs the
+        // command.
         let schedule = if named.paused().is_ok() { &named } else { &schedule };
         entry = run_at(now, schedule, arguments)?.unwrap_or(entry);
     }
@@ -112,7 +115,8 @@ pub(super) fn run(arguments: &ArgMatches) -> Answered {
     Ok(CommandAnswer::nothing().with_code(code))
 }
 
-/// Runs the last due time, even if that is late. `None`: this time ran already, before the clock was set back.
+/// Runs the command for its last due time, even if that is late. Returns `None` if the command has run for this time
+/// already, before the clock was set back.
 fn run_at(now: DateTime<Utc>, schedule: &Schedule, arguments: &ArgMatches) -> Result<Option<Entry>, CommandFailure> {
     let name = text(arguments, "name");
     let unknown = |error: UnknownEvent| usage(&error);
@@ -141,7 +145,7 @@ fn refused(why: impl Display) -> CommandFailure {
     CommandFailure::saying(why).with_code(USAGE)
 }
 
-/// The methods of an event, and their options.
+/// The methods of an event, and the options that set the values of these methods.
 const OPTIONS: [(&str, &str); 13] = [
     ("every", "every"),
     ("cron", "every"),
@@ -158,9 +162,9 @@ const OPTIONS: [(&str, &str); 13] = [
     ("with_run_log", "log"),
 ];
 
-/// Returns a message about methods as one about options: `--grace 5s` instead of `grace(5s)`.
+/// Returns a message with the names of options in place of the names of methods: `--grace 5s` instead of `grace(5s)`.
 fn with_options(message: &str) -> String {
-    // A command has no lease for a fixed term.
+    // A command can't have a lease for a fixed term.
     let message = message.replace(" or the `without_overlapping_for(..)`", "");
     OPTIONS.iter().fold(message, |message, (method, option)| {
         let begin = format!("`{method}(");
@@ -186,12 +190,12 @@ fn event(arguments: &ArgMatches, now: DateTime<Utc>) -> Event {
             let zone = arguments.get_one::<String>("timezone").map_or("local", String::as_str);
             let event = event.timezone(zone);
             match interval(arguments) {
-                // cron calls this program more often than the interval: only a claim shows which times have run.
+                // cron calls this program more often than the interval. Only a claim shows which times have run.
                 Some(interval) => event.every(interval).on_one_server(),
                 None => event.cron(every),
             }
         }
-        // The event is due once, at this call of the program. So no next occurrence ends its retries.
+        // The event is due only once, at this call of the program. So no next occurrence ends its retries.
         None => event.at(Tick::at(now, &Zone::UTC).occurrence()),
     };
     let duration = |name| duration_of(arguments, name);
@@ -218,7 +222,7 @@ fn event(arguments: &ArgMatches, now: DateTime<Utc>) -> Event {
     }
 }
 
-/// Returns the grace. A short term reduces the default.
+/// Returns the grace in the arguments, or the default. With a short term, the default is shorter.
 fn grace(arguments: &ArgMatches) -> Duration {
     duration_of(arguments, "grace").unwrap_or_else(|| {
         let longest = |term: Duration| (term / 2).saturating_sub(ENDING_TAKES);
@@ -226,17 +230,16 @@ fn grace(arguments: &ArgMatches) -> Duration {
     })
 }
 
-/// Returns the interval that `--every` names, if it names no crontab.
+/// Returns the interval in `--every`, or `None` if `--every` has a crontab.
 fn interval(arguments: &ArgMatches) -> Option<Duration> {
     arguments.get_one::<String>("every").and_then(|every| parse_duration(every).ok())
 }
 
-/// Refuses times and zones that can't be read. Also refuses a single word that could be a part of a crontab or an
-/// interval.
+/// Refuses times and zones that can't be read. Also refuses one word that is neither an interval nor a crontab.
 fn check_times(arguments: &ArgMatches) -> Result<(), CommandFailure> {
     let Some(every) = arguments.get_one::<String>("every") else { return Ok(()) };
     if interval(arguments).is_some() && text(arguments, "on-outage") == "run" {
-        let why = "--on-outage run can't be used with an interval in --every: without a store, nothing tells which of its times have \
+        let why = "--on-outage run can't be used with an interval in --every: without a store, nothing shows which of its times have \
                    run; write a crontab instead";
         return Err(refused(why));
     }
@@ -252,9 +255,7 @@ fn check_times(arguments: &ArgMatches) -> Result<(), CommandFailure> {
     }
     if interval(arguments).is_some() {
         if arguments.contains_id("timezone") {
-            return Err(refused(
-                "--timezone has no effect on an interval in --every, which no clock moves: leave it out",
-            ));
+            return Err(refused("--timezone has no effect on an interval in --every: leave it out"));
         }
         return Ok(());
     }
@@ -294,11 +295,11 @@ fn now() -> Result<DateTime<Utc>, CommandFailure> {
 fn code(entry: &Entry, conflict: u8) -> u8 {
     match entry.verdict() {
         Verdict::Ran(outcome) => code_of(outcome),
-        // Another process has taken this occurrence, or waits with it, as `--on-one-server`, `--every` or
-        // `--on-overlap` ask.
+        // Another process has taken this occurrence, or waits with it. That is what `--on-one-server`, `--every` or
+        // `--on-overlap` ask for.
         Verdict::Skipped(SkipReason::RanElsewhere(_) | SkipReason::Queued(_)) => 0,
         Verdict::Skipped(SkipReason::StoreUnavailable(_)) => STORE,
-        // The code is not 0, because the messages of a success are not read.
+        // The code is never 0 here, because messages are often not read after a success.
         Verdict::Skipped(SkipReason::Stuck { .. }) => conflict.max(1),
         Verdict::Skipped(_) => conflict,
     }
@@ -313,7 +314,7 @@ fn code_of(outcome: &RunOutcome) -> u8 {
         }
         Some(reason) if reason.is_for_the_lease() => return GAVE_WAY,
         _ if matches!(outcome.ended(), Ended::TimedOut { .. }) => return TIMED_OUT,
-        // If the command had failed before, and was waiting for a retry, the loss did not end it.
+        // If the command had failed before, and a retry was planned, the loss of the lease did not end it.
         _ if outcome.lease_lost_at().is_some() && outcome.no_retry().is_none() => return LEASE_LOST,
         _ => {}
     }
@@ -322,7 +323,8 @@ fn code_of(outcome: &RunOutcome) -> u8 {
     u8::try_from(code).unwrap_or(u8::MAX)
 }
 
-/// Ends this process by SIGINT if its command ended by it: an interactive shell that sees no signal continues its loop after Ctrl-C.
+/// Ends this process by SIGINT if SIGINT ended its command. Otherwise an interactive shell would continue its loop
+/// after Ctrl-C.
 #[cfg(unix)]
 fn end_as_its_command(entry: &Entry) {
     use signal_hook::consts::SIGINT;
@@ -350,7 +352,8 @@ fn signal(_: std::process::ExitStatus) -> Option<i32> {
     None
 }
 
-/// Returns whether to print the entry. The command prints its own failures, and `flock` prints nothing about a taken lock.
+/// Returns whether to print the entry. The command prints its own failures, and `flock` prints nothing about a taken
+/// lock.
 fn is_worth_telling(entry: &Entry) -> bool {
     match entry.verdict() {
         Verdict::Ran(_) if entry.missed_by().is_some() => true,
@@ -359,7 +362,7 @@ fn is_worth_telling(entry: &Entry) -> bool {
             let is_its_own = outcome.exit_status().is_some() && outcome.unprotected().is_none() && is_released;
             match outcome.cancel_reason() {
                 None => entry.is_failure() && (!is_its_own || outcome.lease_lost_at().is_some()),
-                // The sender of the signal knows.
+                // The sender of the signal knows the reason.
                 Some(CancelReason::ShuttingDown) => false,
                 Some(_) => true,
             }

@@ -1,4 +1,4 @@
-//! Tables, and times for people.
+//! Tables, and the text of times, pauses and holders.
 
 use std::io::{self, IsTerminal};
 
@@ -16,8 +16,8 @@ use crate::time::zone::Zone;
 /// The longest word that is never broken, even if the table gets wider than the terminal.
 const LONGEST_WORD: u16 = 24;
 
-/// Returns a table that fits the terminal. Elsewhere a table is as wide as it needs to be, so that `grep` and `awk` find whole
-/// rows. Only a terminal gets colours, unless `NO_COLOR` is set: see <https://no-color.org>.
+/// Returns a table that fits the terminal. Without a terminal, the table is as wide as it needs to be, so that `grep`
+/// and `awk` find whole rows. A terminal gets colours, unless `NO_COLOR` is set: see <https://no-color.org>.
 pub(super) fn table(heads: &[&str], rows: impl IntoIterator<Item = Vec<Cell>>) -> String {
     let rows: Vec<Vec<Cell>> = rows.into_iter().collect();
     let longest_word = |column: usize| {
@@ -48,12 +48,12 @@ pub(super) fn table(heads: &[&str], rows: impl IntoIterator<Item = Vec<Cell>>) -
     table.trim_fmt()
 }
 
-/// Joins the parts of a cell: below one another on a terminal, and elsewhere on one line.
+/// Joins the parts of a cell: below one another on a terminal, or else on one line.
 pub(super) fn lines(parts: &[String]) -> String {
     parts.join(if io::stdout().is_terminal() { "\n" } else { "; " })
 }
 
-/// Returns a green cell if all is well, a red one if not, and one without a colour for `None`.
+/// Returns a cell that is green for `Some(true)`, red for `Some(false)`, and without a colour for `None`.
 pub(super) fn marked(text: String, is_well: Option<bool>) -> Cell {
     let cell = Cell::new(text);
     match is_well {
@@ -68,7 +68,8 @@ pub(super) fn table_or(heads: &[&str], rows: impl IntoIterator<Item = Vec<Cell>>
     if rows.peek().is_none() { empty.to_owned() } else { table(heads, rows) }
 }
 
-/// Returns the result of a logged run, or its state before its end; and whether that is good. `zone` is the event's.
+/// Returns the result of a logged run, or its state if it has not ended, and whether that is good. `zone` is the zone
+/// of the event.
 pub(super) fn how_it_ended(run: &LoggedRun, zone: &Zone, now: DateTime<Utc>) -> (String, Option<bool>) {
     let (ended, is_well) = result_or_state(run);
     let occurrence = time_of(run.record().occurrence(), zone, now);
@@ -98,8 +99,8 @@ pub(super) fn time(at: DateTime<Utc>, zone: &Zone, now: DateTime<Utc>) -> String
     format!("{}, {relative}", time_of(at, zone, now))
 }
 
-/// Returns when an event starts, with its occurrence if that is another time: `02:35:47 CET, in 5 min 0 s, for 02:30
-/// CET`.
+/// Returns the time when an event starts, and its occurrence if that is another time:
+/// `02:35:47 CET, in 5 min 0 s, for 02:30 CET`.
 pub(super) fn start_time(at: DateTime<Utc>, occurrence: DateTime<Utc>, zone: &Zone, now: DateTime<Utc>) -> String {
     let start = time(at, zone, now);
     if at == occurrence { start } else { format!("{start}, for {}", time_of(occurrence, zone, now)) }

@@ -1,4 +1,4 @@
-//! Frees a lease: asks its holder to stop, and waits for its end. Only `--force` breaks the lease.
+//! Frees a lease: asks its holder to stop, and waits until the holder has stopped. Only `--force` breaks the lease.
 
 use std::thread;
 use std::time::Duration;
@@ -26,8 +26,8 @@ const GRACE: Duration = Duration::from_secs(5);
 /// The longest time between the end of a command and the end of its lease.
 const SETTLING: Duration = Duration::from_secs(5);
 
-/// A request to stop lives this much longer than the lease, or than the wait if that is longer. So the holder can still
-/// read the request.
+/// A request to stop lives this much longer than the lease, or than the operator's wait if that is longer. So the
+/// holder can still read the request.
 const MARGIN: Duration = Duration::from_secs(10);
 
 /// The time between two reads of the store.
@@ -35,7 +35,7 @@ const PAUSE: Duration = Duration::from_millis(300);
 
 /// Frees a lease in the first of these stores that has the lease.
 ///
-/// `unknown`: the schedule has no event that uses this name.
+/// `unknown` is the error for a name that no event of the schedule uses.
 pub(super) fn unlock(stores: &[&dyn EventMutex], arguments: &ArgMatches, unknown: Option<UnknownEvent>) -> Answered {
     let name = MutexName::lease(text(arguments, "name")).map_err(|error| CommandFailure::usage(&error))?;
     let mut held = None;
@@ -55,7 +55,7 @@ pub(super) fn unlock(stores: &[&dyn EventMutex], arguments: &ArgMatches, unknown
     }
     let holder = holder.ok_or_else(|| {
         CommandFailure::saying(
-            "the store does not tell who holds it, so that nobody can be asked to stop; `--force` frees it",
+            "the store does not show who holds it, so that no holder can be asked to stop: `--force` frees it",
         )
     })?;
     if !holder.has_ended() {
@@ -73,7 +73,7 @@ fn is_free(name: &MutexName, why: &str) -> CommandAnswer {
     CommandAnswer::text(format!("{} is free: {why}", OneLine(name.mutex())))
 }
 
-/// Returns the holder, if the store shows holders.
+/// Returns the holder, or `None` if the store can't show it.
 fn holder(store: &dyn EventMutex, name: &MutexName) -> Result<Option<Holder>, MutexError> {
     Ok(store.held(Names::of(name))?.pop().and_then(Held::into_holder))
 }
@@ -84,10 +84,10 @@ fn ask_to_stop(store: &dyn EventMutex, name: &MutexName, holder: &Holder, wait: 
     let left = |holder: &Holder| (holder.until() - clock.now()).to_std().unwrap_or_default();
     let term = Term::new(left(holder).max(wait) + MARGIN).unwrap_or(Term::MAX);
     let request = LeaseRequest::new(name.request_to_stop(holder.token()), term, &clock).because(UNLOCK);
-    // If the request exists already, another operator has written it.
+    // If the request exists already, another operator has written it, which is no error.
     Admission::claim_only(request).ask(store)?;
     say(format_args!(
-        "it is asked to stop, which a run sees when it next renews its lease; waiting for {}",
+        "its holder is asked to stop: a run sees this when it next renews its lease; waiting for {}",
         HumanDuration(wait)
     ));
     let Some(now) = wait_until_free(store, name, holder, wait)? else {
@@ -99,16 +99,17 @@ fn ask_to_stop(store: &dyn EventMutex, name: &MutexName, holder: &Holder, wait: 
     let (left, name) = (HumanDuration(left(&now)), OneLine(name.mutex()));
     Err(CommandFailure::saying(format_args!(
         "{name} is still held, and is free in {left} unless its holder renews it:\n  \
-         if its lease is long, the holder reads the request late: wait longer, with `--wait 5m`\n  \
-         if it has a fixed term, is a `LeaseGuard`, or is a function that never checks for its cancellation: end its process, \
-         or wait\n  \
-         if its process is dead: wait, or free it at once with `--force`; a holder that lives would run beside the next one"
+         if the lease is long, the holder reads the request late: wait longer, with `--wait 5m`\n  \
+         if the lease has a fixed term, is held by a `LeaseGuard`, or by a function that never checks for its cancellation: \
+         end the holder's process, or wait\n  \
+         if the holder's process is dead: wait, or free the lease at once with `--force`; a holder that lives would run beside the \
+         next one"
     )))
 }
 
 /// Waits until this holder no longer holds the lease, and returns `None`, even if another process holds it by then.
-/// After the timeout, returns the present entry of the holder. Also returns that entry at once if the holder ends
-/// during the wait while its command continues.
+/// After the timeout, returns the present entry of the holder. Returns this entry at once if the holder's process ends
+/// during the wait, but its command continues.
 fn wait_until_free(
     store: &dyn EventMutex,
     name: &MutexName,
@@ -116,27 +117,27 @@ fn wait_until_free(
     wait: Duration,
 ) -> Result<Option<Holder>, MutexError> {
     let clock = Clock::system();
-    let enough = clock.moment().plus(wait);
+    let latest = clock.moment().plus(wait);
     loop {
         let now = self::holder(store, name)?.filter(|now| now.owner() == holder.owner());
         let Some(now) = now else { return Ok(None) };
-        let left = enough.since(clock.moment());
+        let left = latest.since(clock.moment());
         if left.is_zero() || (now.has_ended() && !holder.has_ended()) {
             return Ok(Some(now));
         }
-        thread::sleep(left.min(PAUSE)); // between two looks at a store
+        thread::sleep(left.min(PAUSE)); // between two reads of the store
     }
 }
 
 fn force(store: &dyn EventMutex, name: &MutexName) -> Answered {
     Ok(match store.break_lease(name)? {
         None => is_free(name, "nobody held it any more").with_code(FAILED),
-        Some(_) => is_free(name, "whoever held it learns of that when it next renews its lease"),
+        Some(_) => is_free(name, "the former holder sees this when it next renews its lease"),
     })
 }
 
-/// Returns the failure for a command that outlived its scheduler. The lease lasts until the command ends, and no process ends the
-/// command.
+/// Returns the failure for a command that outlived its scheduler. The lease lasts until the command ends, and no
+/// scheduler is left to end it.
 fn command_runs_on(holder: &Holder) -> CommandFailure {
     let is_here = holder.host() == &*this_host();
     CommandFailure::saying(match holder.process_group() {
@@ -145,7 +146,8 @@ fn command_runs_on(holder: &Holder) -> CommandFailure {
             format!("its command still runs on {} as process group {group}: end it there", OneLine(holder.host()))
         }
         None => {
-            "what it started still runs, and keeps a file of the store open: find it with `fuser DIR/*.life`".to_owned()
+            "a process that it started still runs, and keeps a file of the store open: find it with `fuser DIR/*.life`"
+                .to_owned()
         }
     })
 }
@@ -157,7 +159,7 @@ fn end_command(holder: &Holder) -> Result<(), CommandFailure> {
     match end_orphans(group, holder.owner(), GRACE) {
         Ok(true) => Ok(()),
         Ok(false) => Err(CommandFailure::saying(format_args!(
-            "the process group {group} was sent SIGKILL, and something of it is still there"
+            "the process group {group} was sent SIGKILL, but some of its processes are still there"
         ))),
         Err(error) => Err(CommandFailure::saying(format_args!("can't end the process group {group}: {error}"))),
     }

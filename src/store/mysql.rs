@@ -1,4 +1,4 @@
-//! `MysqlMutex`: mutexes in a table of a MySQL or MariaDB server. [`sql`](super::sql) says how the table is used.
+//! `MysqlMutex`: a store in a table of a MySQL or MariaDB server. [`sql`](super::sql) describes how the table is used.
 
 use std::sync::Arc;
 
@@ -14,18 +14,18 @@ mod server_error;
 use address::Address;
 use connection::Connection;
 
-/// Mutexes between all processes that reach one table in MySQL 8.0 or newer, or in MariaDB 10.6 or newer. It supports
-/// all methods of [`EventMutex`](crate::EventMutex), except that it has no [lifelines](crate::EventMutex::lifeline).
+/// A store in a table of MySQL 8.0 or newer, or of MariaDB 10.6 or newer, for all processes that reach this table. The
+/// store supports all methods of [`EventMutex`](crate::EventMutex) except [`lifeline`](crate::EventMutex::lifeline).
 /// Its tests run on MariaDB 10.11; all its statements are also valid on MySQL.
 ///
-/// The store connects at the first call, so a tick without a due event opens no connection. It may be used inside an
-/// asynchronous runtime: each call is then made from another thread, and the calling thread waits for the answer.
+/// The store connects at the first call, so a tick without a due event opens no connection. The store can be used
+/// inside an asynchronous runtime: another thread then makes the call, and the calling thread waits for the answer.
 ///
 /// # The table
 ///
-/// Make the table with [`create_table`](Self::create_table), or with [`SCHEMA`](Self::SCHEMA) in a migration of yours.
-/// If the table is missing, or has other columns, the first error says what to run. A table of another format lacks the
-/// column `v1`.
+/// Create the table with [`create_table`](Self::create_table), or with [`SCHEMA`](Self::SCHEMA) in a migration of
+/// yours. If the table is missing, or has other columns, the first error says what to run. A table without the column
+/// `v1` has another format, and is refused.
 ///
 /// ```sql
 #[doc = include_str!("mysql/statements/schema.sql")]
@@ -34,31 +34,32 @@ use connection::Connection;
 /// | name | row |
 /// | --- | --- |
 /// | `lease/reports` | the lease of `reports` |
-/// | `claim/reports/reports/2026-03-01T02:30:00Z` | who ran this occurrence of the event `reports` |
-/// | `claim/warehouse/import/2026-03-01T02:30:00Z` | the same for `import`, whose mutex is called `warehouse` |
-/// | `permit/reports/reports/day@2026-03-01` | who ran it in this [period](crate::Period) |
-/// | `mark/reports/reports/seen…` | since when an event is known that [catches up](crate::Event::catch_up) |
-/// | `mark/shop/shop/paused` | that a schedule is [paused](crate::Schedule::pause) |
+/// | `claim/reports/reports/2026-03-01T02:30:00Z` | the run that took this occurrence of the event `reports` |
+/// | `claim/warehouse/import/2026-03-01T02:30:00Z` | the run that took this occurrence of `import`, an event that uses the mutex `warehouse` |
+/// | `permit/reports/reports/day@2026-03-01` | the run that took the permit for this [period](crate::Period) |
+/// | `mark/reports/reports/seen…` | the time since which an event that [catches up](crate::Event::catch_up) is known |
+/// | `mark/shop/shop/paused` | the [pause](crate::Schedule::pause) of a schedule |
 ///
-/// In a name, `%` and `/` stand as `%25` and `%2F`, and `%XX` for each byte that is not plain ASCII, and for spaces, quotes, braces
-/// and backslashes. One of more than 500 characters is cut, and ends in `%~` and an id that is made of all of it.
-/// [`held`](crate::EventMutex::held) leaves the leases with cut names out of its lists. What is held now:
+/// In a name, `%` and `/` are written as `%25` and `%2F`. Spaces, quotes, braces, backslashes, and bytes that are not
+/// plain ASCII are written as `%XX`, too. A name of more than 500 characters is cut: it then ends in `%~` and a hash of
+/// the whole name. [`held`](crate::EventMutex::held) does not list leases with cut names. This query shows the names
+/// that are held now:
 ///
 /// ```sql
 /// SELECT name, host, pid, acquired_at, expires_at FROM soloist_mutexes
 /// WHERE expires_at > UTC_TIMESTAMP(6) AND NOT released;
 /// ```
 ///
-/// To free a name by hand, call [`break_lease`](crate::EventMutex::break_lease), or run `UPDATE soloist_mutexes SET
-/// released = TRUE, expires_at = UTC_TIMESTAMP(6) WHERE name = 'lease/reports'`. The holder learns of this at its next
-/// renewal.
+/// To free a name by hand, call [`break_lease`](crate::EventMutex::break_lease), or run
+/// `UPDATE soloist_mutexes SET released = TRUE, expires_at = UTC_TIMESTAMP(6) WHERE name = 'lease/reports'`. The holder
+/// notices the loss of its lease at its next renewal.
 ///
-/// The store's user needs only `SELECT, INSERT, UPDATE, DELETE` on the table. For a [log of
-/// runs](crate::Schedule::with_run_log), the user also needs these rights on the second table, and for `create_table`
-/// also `CREATE` and `INDEX`.
+/// The user in the URL needs only `SELECT, INSERT, UPDATE, DELETE` on the table. For a [log of
+/// runs](crate::Schedule::with_run_log), it needs these rights on the second table, too. `create_table` also needs
+/// `CREATE` and `INDEX`.
 ///
-/// The second table has the [log of runs](crate::Schedule::with_run_log): a row for each run that is kept. Its name is
-/// that of the first table with `_runs` behind it. No admission reads it.
+/// The second table has the [log of runs](crate::Schedule::with_run_log): a row for each run in the log. The name of
+/// the second table is the name of the first, with `_runs` at the end. No admission reads the second table.
 ///
 /// # What it costs
 ///
@@ -71,52 +72,57 @@ use connection::Connection;
 /// | `exists`, `held` | 1 | 0 |
 /// | `break_lease` | 2 | 1 |
 ///
-/// An admission that finds a lease held for longer than its term, after the server's clock was set back, takes two
-/// round trips and a commit more. An admission that loses the race between its read and its write reads again. This
-/// costs two round trips more, and sometimes a transaction that is undone. Processes that ask for one name at the same
-/// moment wait for one another's transactions. Suppose that a round trip takes a tenth of a second, and eight processes
-/// ask for one name four times a second each. Then MariaDB is now and then busy for longer than the timeout, and one
-/// process skips its event: `no answer within 4s`. Processes that ask once a minute are far from that limit.
+/// If the server's clock was set back, an admission may find a lease that is held for longer than its term. It then
+/// takes two more round trips and one more commit. An admission that loses the race between its read and its write
+/// reads again. This costs two more round trips, and sometimes a transaction that is rolled back.
 ///
-/// One admission for each eight rows that a process writes deletes twice as many rows as it wrote since its last clean-up, of those
-/// that ended 90 seconds ago: after its commit, in a round trip and a transaction of its own. Rows that another transaction has locked
-/// stay. If the clean-up fails, the admission stands. The count of a process begins at random, so that one in eight processes that
-/// write one row cleans up.
-/// [`purge`](Self::purge) deletes all of them at once.
+/// Processes that ask for one name at the same moment wait for one another's transactions. Suppose that a round trip
+/// takes a tenth of a second, and that each of eight processes asks for one name four times a second. Then MariaDB is
+/// sometimes busy for longer than the timeout, and one process skips its event: `no answer within 4s`. Processes that
+/// ask once a minute are far from that limit.
+///
+/// When a process has written eight rows, its admission also cleans up after its commit, in one more round trip and one
+/// more transaction. The clean-up deletes rows that ended more than 90 seconds ago: at most twice as many as the
+/// process has written since its last clean-up. Rows that another transaction has locked stay. If the clean-up fails,
+/// the admission stays granted. The count of written rows begins at a random number, so that one in eight processes
+/// that write one row cleans up. [`purge`](Self::purge) deletes all ended rows at once.
 ///
 /// # What it promises, and what the server does not
 ///
-/// Terms are measured on the server's clock. A killed process leaves its lease until the term ends.
+/// Terms are measured on the server's clock. The lease of a killed process stays until its term ends.
 ///
-/// A released name stays free however the server's clock is set, and so does a name that
-/// [`break_lease`](crate::EventMutex::break_lease) freed, because the row records the release. If the clock is set
+/// A name that was released, or that [`break_lease`](crate::EventMutex::break_lease) freed, stays free even if the
+/// server's clock is set to another time, because the row records the release. If the clock is set
 ///
-/// - **back**, the lease of a killed process ends one term after the next admission that asks for it. So do a claim and
-///   the minimum hold of [`hold_at_least`](crate::Event::hold_at_least). If such a lease blocks an admission, the
-///   report says that the holder's `since` lies in the future, and [the process fails](crate::SkipReason::is_failure);
-///   a claim is reported as usual. [`check`](crate::EventMutex::check) warns of such a clock. A pause lasts until the
-///   server's clock shows its end.
-/// - **forward**, leases and claims end early: a run is cancelled at its next renewal, and an occurrence may run twice,
-///   the second time with a higher [fencing token](crate::FencingToken).
+/// - **back**, the lease of a killed process ends one term after the next admission that asks for it. A claim ends in
+///   the same way, and so does the minimum hold of [`hold_at_least`](crate::Event::hold_at_least). If such a lease
+///   blocks an admission, the report says that the holder's `since` lies in the future, and [the process
+///   fails](crate::SkipReason::is_failure). If such a claim blocks an admission, the report says nothing special.
+///   [`check`](crate::EventMutex::check) warns of such a clock. A pause lasts until the server's clock shows the end of
+///   the pause.
+/// - **forward**, leases and claims end early. A run is then cancelled at its next renewal. An occurrence may run
+///   twice, the second time with a higher [fencing token](crate::FencingToken).
 ///
 /// If `innodb_flush_log_at_trx_commit` is not 1, a server whose host loses power can lose the grants of the last
-/// second. So can a failover to a replica that was behind. A second holder then gets a higher [fencing
-/// token](crate::FencingToken). [`check`](crate::EventMutex::check) looks at the server and the table.
+/// second. A failover to a replica that was behind can also lose grants. A second holder then gets a higher [fencing
+/// token](crate::FencingToken). [`check`](crate::EventMutex::check) warns of a wrong server or table.
 ///
-/// A call takes four seconds at most, or the [`timeout`](MysqlMutexBuilder::timeout) that is set. This includes the
-/// look-up of the host and the handshake; [`break_lease`](crate::EventMutex::break_lease) makes two calls. If another
-/// open transaction has locked a row, the call waits a quarter of that time for it, but at least a second. After that,
-/// this is an error of the name alone. If an answer is lost, the request is sent once more on a new connection. A name
-/// that this process may then hold without knowing it is released with its next call. The call takes a quarter of its
-/// time for this at most. The last handle tries once more when it is dropped. If a process ends without an answer, its
-/// lease and its claim stay until their terms end.
+/// A call takes four seconds at most, or the [`timeout`](MysqlMutexBuilder::timeout) that is set. This time includes
+/// the look-up of the host and the handshake. [`break_lease`](crate::EventMutex::break_lease) makes two calls. If
+/// another open transaction has locked a row, the call waits for a quarter of its time, but at least for a second. Then
+/// the call fails, but only for this name.
+///
+/// If an answer is lost, the request is sent once more on a new connection. If it stays unknown whether a name was
+/// granted, a later call of this process releases the name first, and spends at most a quarter of its time on that.
+/// When the last handle of the store is dropped, it tries such a release once more. If a process ends before it gets an
+/// answer, its lease and its claim stay until their terms end.
 ///
 /// If the server has no room for another connection, is being started, or refuses connections, the call is retried
 /// after short random pauses, until its time limit.
 ///
-/// Clones are cheap. Together they keep up to eight idle connections, each for half a second to a second after its last
-/// use. Concurrent calls open as many more connections as they need. A child process that `fork` makes opens
-/// connections of its own.
+/// Clones are cheap, and share their connections: at most eight idle connections, which are closed about a second after
+/// their last use. Concurrent calls open as many more connections as they need. A forked child process opens its own
+/// connections.
 ///
 /// ```no_run
 /// use soloist::{Event, MysqlMutex, Schedule};
@@ -134,8 +140,8 @@ use connection::Connection;
 pub struct MysqlMutex(Arc<SqlServer<Connection>>);
 
 impl MysqlMutex {
-    /// The statements that make the table, for people who keep their own migrations. If the table exists already, they
-    /// do nothing.
+    /// The statements that create the tables, for users who keep their own migrations. They do not change tables that
+    /// exist already.
     ///
     /// ```
     /// assert!(soloist::MysqlMutex::SCHEMA.contains("CREATE TABLE IF NOT EXISTS soloist_mutexes"));
@@ -147,23 +153,22 @@ impl MysqlMutex {
     ///
     /// | URL | server |
     /// | --- | --- |
-    /// | `mysql://USER:PASSWORD@HOST[:PORT]/DATABASE` | over TCP; port 3306. `mariadb://…` means the same |
-    /// | `…?ssl-mode=REQUIRED` | the same over TLS, with the feature `mysql-tls`; the certificate and the host's name in it are looked at |
+    /// | `mysql://USER:PASSWORD@HOST[:PORT]/DATABASE` | over TCP; port 3306. `mariadb://…` is another spelling |
+    /// | `…?ssl-mode=REQUIRED` | over TCP with TLS; needs the feature `mysql-tls`. The certificate, and the name of the host in it, are checked |
     /// | `…?socket=/run/mysqld/mysqld.sock` | over a socket of this host |
     /// | `…?table=app.mutexes&timeout=2s` | with these options of the [builder](MysqlMutexBuilder) |
-    /// | `…?client_found_rows=true` | on a connection that counts rows as `CLIENT_FOUND_ROWS` says, which changes nothing |
+    /// | `…?client_found_rows=true` | with the setting `CLIENT_FOUND_ROWS`, which makes no difference to the store |
     ///
-    /// TLS is done by the default provider of `rustls` that the process has installed, because the driver takes no
-    /// other. A program that uses TLS installs a provider when it starts:
-    /// `rustls::crypto::ring::default_provider().install_default()`. Without a provider, each call is an error that
-    /// says so. The program `soloist` has a provider.
+    /// For TLS, the driver uses the default provider of `rustls` in this process, and no other. So a program that uses
+    /// TLS must install a provider when it starts: `rustls::crypto::ring::default_provider().install_default()`.
+    /// Without a provider, each call fails with an error that says so. The program `soloist` installs a provider.
     ///
-    /// Without TLS, the driver sends no password in plain text. Others on the network can read and change all other
-    /// data: [`check`](crate::EventMutex::check) warns of a server without TLS that is not on this host.
+    /// Even without TLS, the driver sends no password in plain text. But others on the network can read and change all
+    /// other data. So [`check`](crate::EventMutex::check) warns of a server without TLS on another host.
     ///
     /// # Errors
     ///
-    /// The URL has none of these forms. No message shows its user or its password.
+    /// The URL has none of these forms. No error message shows the user or the password in the URL.
     ///
     /// ```
     /// use soloist::MysqlMutex;
@@ -203,17 +208,17 @@ server_builder! {
     /// ```
     pub struct MysqlMutexBuilder(Address) of MysqlMutex with "mysql-tls";
 
-    /// Sets the table: 1 to 48 of a-z, 0-9 and _, without a digit first. The name of its database may stand before it,
-    /// as in `app.mutexes`. The default is the table in the URL, or `soloist_mutexes`. Programs with different tables
-    /// don't see each other's leases.
+    /// Sets the table: 1 to 48 of a-z, 0-9 and _, without a digit first. The name of the table's database can precede
+    /// it, as in `app.mutexes`. The default is the table in the URL, or `soloist_mutexes`. Programs with different
+    /// tables don't see each other's leases.
     table: TABLE;
 
     /// Sets the longest time of a call: 100 milliseconds to a minute. The default is the timeout in the URL, or four
-    /// seconds. The time includes the look-up of the host, the connecting, the TLS handshake, the login, and a second
+    /// seconds. The time includes the look-up of the host, the connection, the TLS handshake, the login, and a second
     /// attempt.
     ///
-    /// If another transaction has locked a row, the server waits at least a second for it. If a call has less than four
-    /// seconds, this wait can be longer than the first attempt. The error then concerns the store, and not only the
+    /// If another transaction has locked a row, the server waits at least a second for it. With a timeout below four
+    /// seconds, the first attempt can end before this wait. The error then concerns the whole store, and not only the
     /// name.
     timeout: DEFAULT_TIMEOUT;
 }

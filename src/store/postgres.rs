@@ -1,4 +1,4 @@
-//! `PostgresMutex`: mutexes in a table of a PostgreSQL server. [`sql`](super::sql) says how the table is used.
+//! `PostgresMutex`: a store in a table of a PostgreSQL server. [`sql`](super::sql) describes how the table is used.
 
 use std::sync::Arc;
 
@@ -15,18 +15,18 @@ mod server_error;
 use address::Address;
 use connection::Connection;
 
-/// Mutexes between all processes that reach one table in PostgreSQL 12 or newer. It supports all methods of
-/// [`EventMutex`](crate::EventMutex), except that it has no [lifelines](crate::EventMutex::lifeline). Its tests run on
+/// A store in a table of PostgreSQL 12 or newer, for all processes that reach this table. The store supports all
+/// methods of [`EventMutex`](crate::EventMutex) except [`lifeline`](crate::EventMutex::lifeline). Its tests run on
 /// PostgreSQL 15.
 ///
-/// The store connects at the first call, so a tick without a due event opens no connection. It may be used inside an
-/// asynchronous runtime: each call is then made from another thread, and the calling thread waits for the answer.
+/// The store connects at the first call, so a tick without a due event opens no connection. The store can be used
+/// inside an asynchronous runtime: another thread then makes the call, and the calling thread waits for the answer.
 ///
 /// # The table
 ///
-/// Make the table with [`create_table`](Self::create_table), or with [`SCHEMA`](Self::SCHEMA) in a migration of yours.
-/// If the table is missing, or has other columns, the first error says what to run. A table of another format lacks the
-/// column `v1`.
+/// Create the table with [`create_table`](Self::create_table), or with [`SCHEMA`](Self::SCHEMA) in a migration of
+/// yours. If the table is missing, or has other columns, the first error says what to run. A table without the column
+/// `v1` has another format, and is refused.
 ///
 /// ```sql
 #[doc = include_str!("postgres/statements/schema.sql")]
@@ -35,38 +35,40 @@ use connection::Connection;
 /// | name | row |
 /// | --- | --- |
 /// | `lease/reports` | the lease of `reports` |
-/// | `claim/reports/reports/2026-03-01T02:30:00Z` | who ran this occurrence of the event `reports` |
-/// | `claim/warehouse/import/2026-03-01T02:30:00Z` | the same for `import`, whose mutex is called `warehouse` |
-/// | `permit/reports/reports/day@2026-03-01` | who ran it in this [period](crate::Period) |
-/// | `mark/reports/reports/seen…` | since when an event is known that [catches up](crate::Event::catch_up) |
-/// | `mark/shop/shop/paused` | that a schedule is [paused](crate::Schedule::pause) |
-/// | `advisory-key` | the secret of the advisory locks, in `owner` |
+/// | `claim/reports/reports/2026-03-01T02:30:00Z` | the run that took this occurrence of the event `reports` |
+/// | `claim/warehouse/import/2026-03-01T02:30:00Z` | the run that took this occurrence of `import`, an event that uses the mutex `warehouse` |
+/// | `permit/reports/reports/day@2026-03-01` | the run that took the permit for this [period](crate::Period) |
+/// | `mark/reports/reports/seen…` | the time since which an event that [catches up](crate::Event::catch_up) is known |
+/// | `mark/shop/shop/paused` | the [pause](crate::Schedule::pause) of a schedule |
+/// | `advisory-key` | a secret for the advisory locks, in the column `owner` |
 ///
-/// In a name, `%` and `/` stand as `%25` and `%2F`, and `%XX` for each byte that is not plain ASCII, and for spaces, quotes, braces
-/// and backslashes. One of more than 500 characters is cut, and ends in `%~` and an id that is made of all of it.
-/// [`held`](crate::EventMutex::held) leaves the leases with cut names out of its lists. What is held now:
+/// In a name, `%` and `/` are written as `%25` and `%2F`. Spaces, quotes, braces, backslashes, and bytes that are not
+/// plain ASCII are written as `%XX`, too. A name of more than 500 characters is cut: it then ends in `%~` and a hash of
+/// the whole name. [`held`](crate::EventMutex::held) does not list leases with cut names. This query shows the names
+/// that are held now:
 ///
 /// ```sql
 /// SELECT name, host, pid, acquired_at, expires_at FROM soloist_mutexes
 /// WHERE expires_at > now() AND NOT released;
 /// ```
 ///
-/// To free a name by hand, call [`break_lease`](crate::EventMutex::break_lease), or run `UPDATE soloist_mutexes SET
-/// released = true, expires_at = now() WHERE name = 'lease/reports'`. The holder learns of this at its next renewal.
+/// To free a name by hand, call [`break_lease`](crate::EventMutex::break_lease), or run
+/// `UPDATE soloist_mutexes SET released = true, expires_at = now() WHERE name = 'lease/reports'`. The holder notices
+/// the loss of its lease at its next renewal.
 ///
-/// The store's user needs only `SELECT, INSERT, UPDATE, DELETE` on the table. For a [log of
-/// runs](crate::Schedule::with_run_log), the user also needs these rights on the second table. For `create_table`, the
-/// user also needs `CREATE` on the schema, and must own the table if it exists already.
+/// The user in the URL needs only `SELECT, INSERT, UPDATE, DELETE` on the table. For a [log of
+/// runs](crate::Schedule::with_run_log), it needs these rights on the second table, too. `create_table` also needs
+/// `CREATE` on the schema. If the table exists already, `create_table` must be called by the table's owner.
 ///
 /// If the [name](PostgresMutexBuilder::table) has no schema, the table is the first of this name in the user's search
 /// path. The path is read when a connection is made, which takes one round trip. Nothing else depends on the search
-/// path: operators, functions and types are the server's own, even if other users have made others with their names. A
+/// path: operators, functions and types are the server's own, even if other users have made some with equal names. A
 /// table that belongs to a stranger, or has a trigger, can run code of other users with the rights of this user. So
 /// `create_table` refuses such a table, and [`check`](crate::EventMutex::check) warns of it. A stranger is a user who
-/// owns neither the database nor the schema, is no superuser, and is not this user.
+/// owns neither the database nor the schema, is no superuser, and is not the user in the URL.
 ///
-/// The second table has the [log of runs](crate::Schedule::with_run_log): a row for each run that is kept. Its name is
-/// that of the first table with `_runs` behind it. No admission reads it.
+/// The second table has the [log of runs](crate::Schedule::with_run_log): a row for each run in the log. The name of
+/// the second table is the name of the first, with `_runs` at the end. No admission reads the second table.
 ///
 /// # What it costs
 ///
@@ -79,56 +81,64 @@ use connection::Connection;
 /// | `exists`, `held` | 1 | 0 |
 /// | `break_lease` | 2 | 1 |
 ///
-/// An admission that finds a lease held for longer than its term, after the server's clock was set back, takes two
-/// round trips and a commit more. Admissions that ask for one name at the same moment queue for a transaction-level
-/// advisory lock (`pg_advisory_xact_lock`). The key of the lock is a hash of the name and of a secret in the table.
-/// Admissions with one [excluding](crate::store::Admission::unless) name share the lock of this name. All admissions
-/// share one more such lock. An admission of more than 50 names takes only this lock, alone, and waits for all others.
-/// One of the admissions that ask for one name has the turn to write, by another such lock. The others wait for it and
-/// then read again, all at once. An admission that loses the race between its read and its write reads again: two round
-/// trips more. It writes nothing, and no error appears in the server's log.
+/// If the server's clock was set back, an admission may find a lease that is held for longer than its term. It then
+/// takes two more round trips and one more commit. An admission that loses the race between its read and its write
+/// reads again, which costs two more round trips. It writes nothing, and no error appears in the server's log.
 ///
-/// No setting outlasts its transaction, so that a pooler may give each transaction another session.
+/// Admissions use transaction-level advisory locks (`pg_advisory_xact_lock`). The keys of the locks are hashes of names
+/// and of a secret in the table:
 ///
-/// One admission for each eight rows that a process writes deletes twice as many rows as it wrote since its last clean-up, of those
-/// that ended 90 seconds ago: after its commit, in a round trip and a transaction of its own. Rows that another transaction has locked
-/// stay. If the clean-up fails, the admission stands. The count of a process begins at random, so that one in eight processes that
-/// write one row cleans up.
-/// [`purge`](Self::purge) deletes all of them at once.
+/// - Admissions that ask for one name at the same moment queue for the lock of this name. One of them is elected, by
+///   another lock, to write. The others wait for it, and then read again, all at once.
+/// - Admissions with one [excluding](crate::store::Admission::unless) name share the lock of this name.
+/// - All admissions share one more lock. An admission of more than 50 names takes only this lock, and does not share
+///   it: it waits for all other admissions.
+///
+/// No setting outlasts its transaction. So the store also works with a pooler that gives each transaction another
+/// session.
+///
+/// When a process has written eight rows, its admission also cleans up after its commit, in one more round trip and one
+/// more transaction. The clean-up deletes rows that ended more than 90 seconds ago: at most twice as many as the
+/// process has written since its last clean-up. Rows that another transaction has locked stay. If the clean-up fails,
+/// the admission stays granted. The count of written rows begins at a random number, so that one in eight processes
+/// that write one row cleans up. [`purge`](Self::purge) deletes all ended rows at once.
 ///
 /// # What it promises, and what the server does not
 ///
-/// Terms are measured on the server's clock. A killed process leaves its lease until the term ends.
+/// Terms are measured on the server's clock. The lease of a killed process stays until its term ends.
 ///
-/// A released name stays free however the server's clock is set, and so does a name that
-/// [`break_lease`](crate::EventMutex::break_lease) freed, because the row records the release. If the clock is set
+/// A name that was released, or that [`break_lease`](crate::EventMutex::break_lease) freed, stays free even if the
+/// server's clock is set to another time, because the row records the release. If the clock is set
 ///
-/// - **back**, the lease of a killed process ends one term after the next admission that asks for it. So do a claim and
-///   the minimum hold of [`hold_at_least`](crate::Event::hold_at_least). If such a lease blocks an admission, the
-///   report says that the holder's `since` lies in the future, and [the process fails](crate::SkipReason::is_failure);
-///   a claim is reported as usual. [`check`](crate::EventMutex::check) warns of such a clock. A pause lasts until the
-///   server's clock shows its end.
-/// - **forward**, leases and claims end early: a run is cancelled at its next renewal, and an occurrence may run twice,
-///   the second time with a higher [fencing token](crate::FencingToken).
+/// - **back**, the lease of a killed process ends one term after the next admission that asks for it. A claim ends in
+///   the same way, and so does the minimum hold of [`hold_at_least`](crate::Event::hold_at_least). If such a lease
+///   blocks an admission, the report says that the holder's `since` lies in the future, and [the process
+///   fails](crate::SkipReason::is_failure). If such a claim blocks an admission, the report says nothing special.
+///   [`check`](crate::EventMutex::check) warns of such a clock. A pause lasts until the server's clock shows the end of
+///   the pause.
+/// - **forward**, leases and claims end early. A run is then cancelled at its next renewal. An occurrence may run
+///   twice, the second time with a higher [fencing token](crate::FencingToken).
 ///
-/// If `synchronous_commit` is off, a server that crashes can lose the last grants. So can a failover to a replica that
-/// was behind. A second holder then gets a higher [fencing token](crate::FencingToken).
-/// [`check`](crate::EventMutex::check) looks at the server and the table.
+/// If `synchronous_commit` is off, a server that crashes can lose the last grants. A failover to a replica that was
+/// behind can also lose grants. A second holder then gets a higher [fencing token](crate::FencingToken).
+/// [`check`](crate::EventMutex::check) warns of a wrong server or table.
 ///
-/// A call takes four seconds at most, or the [`timeout`](PostgresMutexBuilder::timeout) that is set. This includes the
-/// look-up of the host and the handshake; [`break_lease`](crate::EventMutex::break_lease) makes two calls. If another
-/// open transaction has locked a row, the call waits a quarter of that time for it. After that, this is an error of the
-/// name alone. If an answer is lost, the request is sent once more on a new connection. A name that this process may
-/// then hold without knowing it is released with its next call. The call takes a quarter of its time for this at most.
-/// The last handle tries once more when it is dropped. If a process ends without an answer, its lease and its claim
-/// stay until their terms end.
+/// A call takes four seconds at most, or the [`timeout`](PostgresMutexBuilder::timeout) that is set. This time includes
+/// the look-up of the host and the handshake. [`break_lease`](crate::EventMutex::break_lease) makes two calls. If
+/// another open transaction has locked a row, the call waits for a quarter of its time. Then the call fails, but only
+/// for this name.
+///
+/// If an answer is lost, the request is sent once more on a new connection. If it stays unknown whether a name was
+/// granted, a later call of this process releases the name first, and spends at most a quarter of its time on that.
+/// When the last handle of the store is dropped, it tries such a release once more. If a process ends before it gets an
+/// answer, its lease and its claim stay until their terms end.
 ///
 /// If the server has no room for another connection, is being started, or refuses connections, the call is retried
 /// after short random pauses, until its time limit.
 ///
-/// Clones are cheap. Together they keep up to eight idle connections, each for half a second to a second after its last
-/// use. Concurrent calls open as many more connections as they need. A child process that `fork` makes opens
-/// connections of its own.
+/// Clones are cheap, and share their connections: at most eight idle connections, which are closed about a second after
+/// their last use. Concurrent calls open as many more connections as they need. A forked child process opens its own
+/// connections.
 ///
 /// ```no_run
 /// use soloist::{Event, PostgresMutex, Schedule};
@@ -146,8 +156,8 @@ use connection::Connection;
 pub struct PostgresMutex(Arc<SqlServer<Connection>>);
 
 impl PostgresMutex {
-    /// The statements that make the table, for people who keep their own migrations. If the table exists already, they
-    /// do nothing.
+    /// The statements that create the tables, for users who keep their own migrations. They do not change tables that
+    /// exist already.
     ///
     /// ```
     /// assert!(soloist::PostgresMutex::SCHEMA.contains("CREATE TABLE IF NOT EXISTS soloist_mutexes"));
@@ -159,22 +169,22 @@ impl PostgresMutex {
     ///
     /// | URL | server |
     /// | --- | --- |
-    /// | `postgres://USER:PASSWORD@HOST[:PORT]/DATABASE` | over TCP; port 5432. `postgresql://…` means the same |
-    /// | `…?sslmode=require` | the same over TLS, with the feature `postgres-tls`; the certificate and the host's name in it are looked at |
+    /// | `postgres://USER:PASSWORD@HOST[:PORT]/DATABASE` | over TCP; port 5432. `postgresql://…` is another spelling |
+    /// | `…?sslmode=require` | over TCP with TLS; needs the feature `postgres-tls`. The certificate, and the name of the host in it, are checked |
     /// | `postgres://USER@%2Fvar%2Frun%2Fpostgresql/DATABASE` | over a socket in this directory of this host |
     /// | `…?table=app.mutexes&timeout=2s` | with these options of the [builder](PostgresMutexBuilder) |
     /// | `postgres://USER:PASSWORD@HOST,HOST/DATABASE?target_session_attrs=read-write` | the first of these hosts that takes writes |
     ///
-    /// Without TLS, a server that is not on this host gets no password in plain text. If it asks for one, because of
-    /// `password` in its `pg_hba.conf` or because it is an impostor, the call fails. `scram-sha-256` and `md5` send no
-    /// password in plain text. A server is on this host if the URL names a socket, `localhost` or a loopback address,
-    /// and no other host beside it.
+    /// Without TLS, the store sends no password in plain text to a server on another host. If a server asks for one,
+    /// the call fails. The reason is either `password` in its `pg_hba.conf`, or an impostor in its place. The methods
+    /// `scram-sha-256` and `md5` send no password in plain text. A server is on this host if the URL names only
+    /// sockets, `localhost` and loopback addresses.
     ///
-    /// Other options are those of the driver: `application_name`, `options`, `keepalives` and the like.
+    /// Other options go to the driver, for example `application_name`, `options` and `keepalives`.
     ///
     /// # Errors
     ///
-    /// The URL has none of these forms. No message shows its user or its password.
+    /// The URL has none of these forms. No error message shows the user or the password in the URL.
     ///
     /// ```
     /// use soloist::PostgresMutex;
@@ -214,13 +224,13 @@ server_builder! {
     /// ```
     pub struct PostgresMutexBuilder(Address) of PostgresMutex with "postgres-tls";
 
-    /// Sets the table: 1 to 48 of a-z, 0-9 and _, without a digit first. The name of its schema may stand before it, as
-    /// in `app.mutexes`. The default is the table in the URL, or `soloist_mutexes`. Programs with different tables
+    /// Sets the table: 1 to 48 of a-z, 0-9 and _, without a digit first. The name of the table's schema can precede it,
+    /// as in `app.mutexes`. The default is the table in the URL, or `soloist_mutexes`. Programs with different tables
     /// don't see each other's leases.
     table: TABLE;
 
     /// Sets the longest time of a call: 100 milliseconds to a minute. The default is the timeout in the URL, or four
-    /// seconds. The time includes the look-up of the host, the connecting, the TLS handshake, the login, and a second
+    /// seconds. The time includes the look-up of the host, the connection, the TLS handshake, the login, and a second
     /// attempt.
     timeout: DEFAULT_TIMEOUT;
 }

@@ -1,33 +1,38 @@
-//! `RedisMutex`: mutexes on a Redis server.
+//! `RedisMutex`: a store on a Redis server.
 //!
-//! The scope is the fleet that is connected to the server, and the clock is the server's. After a crash, a lease stays
-//! for the rest of its term at most, and a claim until it expires.
+//! The scope is the fleet: all processes that use the server. The clock is the server's. If a process crashes, its
+//! lease stays until its term ends, and its claim stays until it expires.
 //!
-//! Each lease and each claim has a key, and all keys of a prefix lie on one slot of a cluster. A script releases
-//! leases, and decides on admissions in one step: it reads the claim and the lease, and writes both if both are free.
-//! An admission that is refused writes nothing. All grants of a call get one token: the larger of the last token plus
-//! one and the server's time in microseconds. So tokens also rise if the server restarts without its data. A release
-//! and an extension compare the owner.
+//! Each lease and each claim has a key. All keys of a prefix lie on one slot of a cluster. One script ends leases and
+//! decides on admissions, in one step. For an admission, the script reads the claim and the lease, and writes both if
+//! both are free. A refused admission writes nothing. All grants of a call get one token: the last token plus one, or
+//! the server's time in microseconds if that is larger. So tokens rise even if the server restarts without its data. A
+//! release or an extension changes an entry only if the entry has the owner of the request.
 //!
-//! A call goes one way, file by file: from here to `server/server_mutex.rs` (the meaning of an answer),
+//! A call passes through these files in this order: from here to `server/server_mutex.rs` (the meaning of an answer),
 //! `server/attempts.rs` (the attempts), `engine.rs` (the requests on a connection; `calls_and_replies.rs` writes and
-//! reads them), `connection.rs` (the driver's commands and its parser), and `stream.rs` (the socket). The decision is
-//! `scripts/carry_out.lua`. `topology.rs` finds the server for a new connection: it asks Sentinels for the primary, or
-//! asks a node of a cluster which node has the slot. After a failover a connection breaks, or its server answers
-//! `MOVED` or `READONLY`, and the call is retried on a new connection.
+//! reads them), `connection.rs` (the driver's commands and its parser), and `stream.rs` (the socket). On the server,
+//! `scripts/carry_out.lua` decides.
 //!
-//! An entry begins with its format, `v1`, and its owner; an entry of another format is neither used nor changed. An
-//! entry records its term. If an admission finds an entry with more time left than its term, the server's clock was set
-//! back. The admission then shortens the entry to one term from now.
+//! `topology.rs` finds the server for a new connection. It asks Sentinels for the primary, or asks a node of a cluster
+//! which node has the slot. After a failover, a connection breaks, or its server answers `MOVED` or `READONLY`. The
+//! call is then retried on a new connection.
 //!
-//! A request names a window of the server's time: from the time when it was sent to the deadline of its caller. Outside
-//! of the window, the script only releases: an admission that arrives late, or after the clock was set back, writes
-//! nothing.
+//! An entry begins with its format, `v1`, and its owner. An entry of another format is an error for its name, and is
+//! not changed. An entry records its term. If an admission finds an entry with more time left than its term, the
+//! server's clock was set back. The admission then shortens the entry to one term from now.
 //!
-//! If a reply is lost, the request is sent once more on another connection. The script recognises the owner. For a
-//! release, the entry of a new holder says for how long this holder has had the name. A name that this process may hold
-//! after all is released by a later call. If an admission was sent twice, its first copy may arrive when its run is
-//! over. So the release revokes the owner, and the script grants that owner nothing more until the window ends.
+//! A request names a window of the server's time. The window begins when the request is sent, and ends at the deadline
+//! of the caller. Outside of the window, the script releases names, but grants and extends nothing. So an admission
+//! that arrives late, or after the clock was set back, writes nothing.
+//!
+//! If a reply is lost, the request is sent once more on another connection. The script finds the owner in the entry, so
+//! an admission that was granted already gets its first token again. A release may find the entry of a new holder. This
+//! entry shows since when the new holder has had the name, and so whether the lease was lost before the call.
+//!
+//! If it stays unknown whether an admission was granted, a later call releases its names. If an admission was sent
+//! twice, its first copy may arrive after the run has ended. So the release revokes the owner: the script grants this
+//! owner nothing more until the window ends.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,85 +56,96 @@ mod topology;
 use address::Address;
 use engine::RedisEngine;
 
-/// Mutexes between all processes that reach one Redis server, 6.2 or newer, or Valkey. It supports all methods of
-/// [`EventMutex`](crate::EventMutex), except that it has no [lifelines](crate::EventMutex::lifeline).
+/// A store on a Redis server (6.2 or newer) or on Valkey, for all processes that reach this server. The store supports
+/// all methods of [`EventMutex`](crate::EventMutex) except [`lifeline`](crate::EventMutex::lifeline).
 ///
-/// A protected run costs two commands: one script for the admission, and one for the release. The store connects at its
-/// first command, so a tick without a due event opens no connection. The store needs no asynchronous runtime; inside a
-/// runtime, each call blocks its thread.
+/// A protected run costs two commands: one call of a script for the admission, and one for the release. The store
+/// connects at its first command, so a tick without a due event opens no connection. The store needs no asynchronous
+/// runtime. Inside a runtime, each call blocks its thread.
 ///
 /// # Keys
 ///
-/// The keys are in the URL's database. A key is the prefix in braces, which is `soloist` unless it is set, and the text
-/// of the [name](crate::MutexName):
+/// All keys are in the database that the URL names. A key is the prefix in braces, a colon, and the text of the
+/// [name](crate::MutexName). The default prefix is `soloist`.
 ///
 /// | key | value | expires |
 /// | --- | --- | --- |
 /// | `{soloist}:lease/reports` | the holder of the lease of `reports` | with the lease |
 /// | `{soloist}:claim/reports/reports/2026-03-01T02:30:00Z` | the run that took this occurrence of `reports` | with the claim |
-/// | `{soloist}:claim/reports/weekly/2026-03-01T02:30:00Z` | an occurrence of `weekly`, which shares this mutex | with the claim |
-/// | `{soloist}:permit/reports/reports/day@2026-03-01` | the run that took this period | with the claim |
-/// | `{soloist}:mark/reports/reports/seen…`, `{soloist}:mark/shop/shop/paused` | since when an event is known that [catches up](crate::Event::catch_up); that a schedule is [paused](crate::Schedule::pause) | when it ends |
-/// | `{soloist}:runs/reports` | the [log of its runs](crate::Schedule::with_run_log): a hash with a line for each run that is kept | never |
-/// | `{soloist}:token` | the last fencing token | 30 days after it |
-/// | `{soloist}:revoked` | owners whose admission was asked for twice, and that have released: a late copy of it is granted nothing | a second after the longest call |
-/// | `{soloist}:none` | nothing, ever: a node of a cluster is asked for it | |
-/// | `{soloist}:check` | nothing: [`check`](crate::EventMutex::check) sees whether the server takes writes | a millisecond later |
+/// | `{soloist}:claim/reports/weekly/2026-03-01T02:30:00Z` | the run that took this occurrence of `weekly`, an event that shares the mutex `reports` | with the claim |
+/// | `{soloist}:permit/reports/reports/day@2026-03-01` | the run that took the permit for this [period](crate::Period) | with the permit |
+/// | `{soloist}:mark/reports/reports/seen…` | the time since which an event that [catches up](crate::Event::catch_up) is known | with the marker |
+/// | `{soloist}:mark/shop/shop/paused` | the [pause](crate::Schedule::pause) of a schedule | with the marker |
+/// | `{soloist}:runs/reports` | the [log of runs](crate::Schedule::with_run_log) of `reports`: a hash with a line for each run in the log | never |
+/// | `{soloist}:token` | the last fencing token | 30 days after the last grant |
+/// | `{soloist}:revoked` | owners that have released, while a copy of their admission may still arrive: this late copy is refused | one second after the timeout of a call |
+/// | `{soloist}:none` | no value, ever: a new connection asks a node of a cluster for this key, to learn whether the node has the slot | |
+/// | `{soloist}:check` | an empty text: [`check`](crate::EventMutex::check) writes it to learn whether the server takes writes | after a millisecond |
 ///
-/// The prefix is the hash tag of all its keys, so that they lie on one slot of a cluster.
+/// The prefix is the hash tag of all keys, so that all keys lie on one slot of a cluster.
 ///
-/// A value reads `v1 OWNER token=1772366400000000 term=60000 since=2026-03-01T02:30:00.000Z pid=4711 host=web-1
-/// app=shop`. Bytes of a name that are not plain ASCII, and `/ % { } " ' \` and the space, are written as `%XX`. To
-/// free a name by hand, delete its key, or call [`break_lease`](crate::EventMutex::break_lease). A value of another
-/// format than `v1` is an error for its name, and is not changed.
+/// The value of a lease, claim or marker is a text such as
+/// `v1 OWNER token=1772366400000000 term=60000 since=2026-03-01T02:30:00.000Z pid=4711 host=web-1 app=shop`. In a key,
+/// each byte of a name that is not plain ASCII is written as `%XX`. So are the space and the characters
+/// `/ % { } " ' \`. To free a name by hand, delete its key, or call [`break_lease`](crate::EventMutex::break_lease). If
+/// a value does not begin with `v1`, each request for its name fails, and the value is not changed.
 ///
 /// # What it promises, and what Redis does not
 ///
-/// Terms are measured on the server's clock. A killed process leaves its lease until the term ends.
+/// Terms are measured on the server's clock. The lease of a killed process stays until its term ends.
 ///
-/// A released name stays free however the server's clock is set. If the clock is set
+/// A released name stays free, even if the server's clock is set to another time. If the clock is set
 ///
-/// - **back**, the lease of a killed process ends one term after the next admission that asks for it. So do a claim and
-///   the minimum hold of [`hold_at_least`](crate::Event::hold_at_least). If such a lease blocks an admission, the
-///   report says that the holder's `since` lies in the future, and [the process fails](crate::SkipReason::is_failure);
-///   a claim is reported as usual. [`check`](crate::EventMutex::check) warns of such a clock. A pause lasts until the
-///   server's clock shows its end.
-/// - **forward**, leases and claims end early: a run is cancelled at its next renewal, and an occurrence may run twice,
-///   the second time with a higher [fencing token](crate::FencingToken).
+/// - **back**, the lease of a killed process ends one term after the next admission that asks for it. A claim ends in
+///   the same way, and so does the minimum hold of [`hold_at_least`](crate::Event::hold_at_least). If such a lease
+///   blocks an admission, the report says that the holder's `since` lies in the future, and [the process
+///   fails](crate::SkipReason::is_failure). If such a claim blocks an admission, the report says nothing special.
+///   [`check`](crate::EventMutex::check) warns of such a clock. A pause lasts until the server's clock shows the end of
+///   the pause.
+/// - **forward**, leases and claims end early. A run is then cancelled at its next renewal. An occurrence may run
+///   twice, the second time with a higher [fencing token](crate::FencingToken).
 ///
 /// Redis copies a write to its replicas after it has answered. So a failover, or a restart without data, can lose a
 /// lease or a claim that was granted a moment before. Another owner can then acquire the name. This second holder has a
 /// higher [fencing token](crate::FencingToken), unless the clock of the new primary is behind.
-/// [`wait_for_replicas`](RedisMutexBuilder::wait_for_replicas) makes such a loss rarer, and
-/// [`check`](crate::EventMutex::check) warns of replicas without it. The server must not evict keys:
-/// [`check`](crate::EventMutex::check) warns of an eviction policy, too.
+/// [`wait_for_replicas`](RedisMutexBuilder::wait_for_replicas) makes such a loss rarer.
+/// [`check`](crate::EventMutex::check) warns if the server has replicas, but no call waits for them. The server must
+/// not evict keys: [`check`](crate::EventMutex::check) also warns of an eviction policy.
 ///
-/// With `redis+sentinel://`, each new connection asks the Sentinels where the primary is. With `redis+cluster://`, the
-/// new connection asks the nodes which of them has the slot of the prefix. A call during a failover fails, as if the
-/// server did not answer, until a new primary has taken over. While the slot is being moved to another node, calls
-/// fail, too, and nothing is granted.
+/// With `redis+sentinel://`, each new connection asks the Sentinels where the primary is. With `redis+cluster://`, each
+/// new connection asks the nodes which of them has the slot of the prefix. During a failover, calls fail as if the
+/// server did not answer, until a new primary has taken over. While the slot is being moved to another node, calls also
+/// fail, and nothing is granted.
 ///
-/// A call takes two seconds at most, or the [`timeout`](RedisMutexBuilder::timeout) that is set. This includes the
-/// look-up of the host and the handshake; [`break_lease`](crate::EventMutex::break_lease) makes two calls. If an answer
-/// is lost, the request is sent once more on a new connection. A name that this process may then hold without knowing
-/// it is released with its next call. The call takes a quarter of its time for this at most. The last handle tries once
-/// more when it is dropped. If a process ends without an answer, its lease and its claim stay until their terms end.
+/// A call takes two seconds at most, or the [`timeout`](RedisMutexBuilder::timeout) that is set. This time includes the
+/// look-up of the host and the handshake. [`break_lease`](crate::EventMutex::break_lease) makes two calls.
 ///
-/// A release leaves no trace. So if the reply to a release is lost, and the second attempt finds the name free, the
-/// first attempt counts as the release, even if the server had lost the lease before. If another owner has held the
-/// name since before the call, the lease was lost, and the release says so.
+/// If an answer is lost, the request is sent once more on a new connection. If it stays unknown whether a name was
+/// granted, a later call of this process releases the name first, and spends at most a quarter of its time on that.
+/// When the last handle of the store is dropped, it tries such a release once more. If a process ends before it gets an
+/// answer, its lease and its claim stay until their terms end.
 ///
-/// The server's user needs `+@connection +evalsha +script|load +time +get +mget +exists +set +del +pttl +pexpire` on the keys
-/// `~{soloist}:*`, `+hgetall +hget +hmget +hset +hincrby +hdel` for a [log of runs](crate::Schedule::with_run_log), `+info` for
-/// [`check`](crate::EventMutex::check), `+role` with Sentinels, `+wait` with `?wait=1`, and `+scan` to list [leases with a prefix](crate::store::Names::LeasesWithPrefix), which reads
-/// through all keys of the database.
+/// A release deletes the key of the name. If the reply to a release is lost, and the second attempt finds the name
+/// free, the release counts as done, even if the server had lost the lease before. If the second attempt finds an owner
+/// that acquired the name before the call began, the lease was lost, and the release reports that.
 ///
-/// If the server has no room for another connection, is being started, refuses connections, or is blocked by a script
-/// of another client, the call is retried after short random pauses, until its time limit.
+/// The user in the URL needs `+@connection +evalsha +script|load +time +get +mget +exists +set +del +pttl +pexpire` on
+/// the keys `~{soloist}:*`. Some features need more rights:
 ///
-/// Clones are cheap. Together they keep up to eight idle connections, each for half a second to a second after its last
-/// use. Concurrent calls open as many more connections as they need. A child process that `fork` makes opens
-/// connections of its own.
+/// | feature | rights |
+/// | --- | --- |
+/// | a [log of runs](crate::Schedule::with_run_log) | `+hgetall +hget +hmget +hset +hincrby +hdel` |
+/// | [`check`](crate::EventMutex::check) | `+info` |
+/// | Sentinels | `+role` |
+/// | `?wait=1` | `+wait` |
+/// | a list of [leases with a prefix](crate::store::Names::LeasesWithPrefix), which reads all keys of the database | `+scan` |
+///
+/// A call is retried after short random pauses, until its time limit, in these cases: the server has no room for
+/// another connection, is being started, refuses connections, or is blocked by a script of another client.
+///
+/// Clones are cheap, and share their connections: at most eight idle connections, which are closed about a second after
+/// their last use. Concurrent calls open as many more connections as they need. A forked child process opens its own
+/// connections.
 ///
 /// ```no_run
 /// use soloist::{Event, RedisMutex, Schedule};
@@ -145,26 +161,26 @@ use engine::RedisEngine;
 pub struct RedisMutex(Arc<Server<RedisEngine>>);
 
 impl RedisMutex {
-    /// Returns a store on the server and in the database of a URL. The store connects at the first call.
+    /// Returns a store on the server, and in the database, that the URL names. The store connects at the first call.
     ///
     /// | URL | server |
     /// | --- | --- |
     /// | `redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE]` | over TCP; port 6379, database 0 |
-    /// | `rediss://…` | the same over TLS, with the feature `redis-tls` |
+    /// | `rediss://…` | over TCP with TLS; needs the feature `redis-tls` |
     /// | `redis+unix:///PATH[?db=DATABASE&user=USER&pass=PASSWORD]` | over a socket of this host |
-    /// | `redis+sentinel://[[USER]:PASSWORD@]HOST[:PORT][,HOST…]/NAME[/DATABASE]` | the primary that these [Sentinels](https://redis.io/docs/latest/operate/oss_and_stack/management/sentinel/) watch under this name; port 26379; `?sentinel_user=` and `?sentinel_password=` are for the Sentinels, the others for the primary |
-    /// | `redis+cluster://[[USER]:PASSWORD@]HOST[:PORT][,HOST…]` | the node of a [cluster](https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/) that has the slot of the prefix; any of its nodes may be listed |
-    /// | `rediss+sentinel://…`, `rediss+cluster://…` | the same over TLS |
+    /// | `redis+sentinel://[[USER]:PASSWORD@]HOST[:PORT][,HOST…]/NAME[/DATABASE]` | the primary that these [Sentinels](https://redis.io/docs/latest/operate/oss_and_stack/management/sentinel/) watch under this name; port 26379. `USER` and `PASSWORD` are for the primary, `?sentinel_user=` and `?sentinel_password=` for the Sentinels |
+    /// | `redis+cluster://[[USER]:PASSWORD@]HOST[:PORT][,HOST…]` | the node of a [cluster](https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/) that has the slot of the prefix; list any of the nodes |
+    /// | `rediss+sentinel://…`, `rediss+cluster://…` | a primary or a cluster over TLS |
     /// | `…?prefix=billing&timeout=500ms` | with these options of the [builder](RedisMutexBuilder) |
     ///
-    /// With `?wait=1`, a change [counts when a replica has it](RedisMutexBuilder::wait_for_replicas).
+    /// With `?wait=1`, a change counts only after a replica [has confirmed it](RedisMutexBuilder::wait_for_replicas).
     ///
-    /// Without TLS the password goes over the network in plain text, because Redis has no other login:
-    /// [`check`](crate::EventMutex::check) warns of a server without TLS that is not on this host.
+    /// Without TLS, the password goes over the network in plain text, because Redis has no other login.
+    /// [`check`](crate::EventMutex::check) warns of a server without TLS on another host.
     ///
     /// # Errors
     ///
-    /// The URL has none of these forms. No message shows its user or its password.
+    /// The URL has none of these forms. No error message shows the user or the password in the URL.
     ///
     /// ```
     /// use soloist::RedisMutex;
@@ -181,7 +197,7 @@ impl RedisMutex {
         Self::builder(url).build()
     }
 
-    /// Returns a builder, for options.
+    /// Returns a builder that sets options.
     ///
     /// ```
     /// use std::time::Duration;
@@ -225,19 +241,22 @@ server_builder! {
     prefix: "soloist";
 
     /// Sets the longest time of a call: a millisecond to ten minutes. The default is the timeout in the URL, or two
-    /// seconds. The time includes the look-up of the host, the connecting, the TLS handshake, the login, and a second
+    /// seconds. The time includes the look-up of the host, the connection, the TLS handshake, the login, and a second
     /// attempt.
     timeout: Duration::from_secs(2);
 }
 
-/// The shortest and the longest time-out of a call.
+/// The shortest and the longest timeout of a call.
 const TIMEOUTS: [Duration; 2] = [Duration::from_millis(1), Duration::from_secs(600)];
 
 impl RedisMutexBuilder {
     /// Sets how many replicas must confirm each change before the call returns. The default is the number in the URL,
-    /// as in `?wait=1`, or 0. If too few replicas confirm a change in time, the call fails. A grant is then released. A
-    /// renewal is retried until the lease ends, and then the run is cancelled: so no run goes on under a primary that
-    /// is cut off. The end of a lease or of a pause may have happened.
+    /// as in `?wait=1`, or 0. If too few replicas confirm a change in time, the call fails:
+    ///
+    /// - A new lease or claim is released.
+    /// - A renewal is retried until the lease ends. Then the run is cancelled, so that no run goes on under a primary
+    ///   that is cut off from its replicas.
+    /// - A release, or the end of a pause, may have taken effect on the primary.
     pub fn wait_for_replicas(mut self, replicas: u32) -> Self {
         if let Ok(address) = &mut self.options.address {
             address.replicas = replicas;

@@ -1,24 +1,24 @@
 //! The parts that all stores on a server share. Each kind of server is an [`Engine`](engine::Engine).
 //!
-//! | a call goes through | |
+//! | files | contents |
 //! | --- | --- |
-//! | `server_mutex`, `server_run_log` | what an answer means for the user, and which releases follow from a lost answer |
+//! | `server_mutex`, `server_run_log` | the meaning of an answer for the user, and the releases after a lost answer |
 //! | `attempts` | the attempts of a call within its time limit, and the pending releases |
 //! | `idle_connections` | the connections that no call uses |
 //! | `engine` | the requests to one kind of server, on one connection |
 //! | `failure` | a request without a useful reply, and whether to retry it |
 //!
-//! A request may be sent again, by one of these:
+//! These functions send a request again:
 //!
-//! | again | when |
+//! | function | in these cases |
 //! | --- | --- |
-//! | `Server::attempts` | a connection was dead, a reply was lost (once), or the server has no room or starts (until the deadline) |
-//! | `Server::release_pending` | a reply was lost for good, and the name may be held by this process: with a later call |
-//! | Redis: `topology::connect` | a Sentinel or a node does not answer, or names another server |
-//! | Redis: `Connection::exchange` | the server has no copy of a script |
-//! | SQL: `SqlEngine::admit` | another process was faster (until the deadline), or two transactions were in each other's way (ten times) |
-//! | SQL: `rows` | two transactions were in each other's way (ten times) |
-//! | SQL: `together_or_alone` | one row of a batch was locked: each request of the batch alone |
+//! | `Server::attempts` | once if a connection was dead or a reply was lost; until the deadline if the server has no room for a connection, or is starting |
+//! | `Server::release_pending` | with a later call if no reply arrived, and this process may hold the name |
+//! | Redis: `topology::connect` | if a Sentinel or a node does not answer, or names another server |
+//! | Redis: `Connection::exchange` | if the server has no copy of a script |
+//! | SQL: `SqlEngine::admit` | until the deadline if another process wins the race; ten times if two transactions conflict |
+//! | SQL: `send` | ten times if two transactions conflict |
+//! | SQL: `together_or_alone` | if a row of a batch is locked: then each request of the batch is sent alone |
 
 pub(crate) mod attempts;
 pub(crate) mod engine;

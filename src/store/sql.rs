@@ -1,44 +1,47 @@
-//! A store in a table, on any kind of SQL server. The kinds differ in how they connect and in their statements.
+//! A store in a table of an SQL server. The kinds of servers differ in how to connect, and in the text of the
+//! statements.
 //!
-//! The scope is the fleet that is connected to the server, and the clock is the server's. After a crash, a lease stays
-//! for the rest of its term at most, and a claim until it expires.
+//! The scope is the fleet: all processes that use the server. The clock is the server's. If a process crashes, its
+//! lease stays until its term ends, and its claim stays until it expires.
 //!
-//! Each name is a row of one table. When its lease or claim has ended, the row stays until it is taken over or cleaned
-//! away. A row records its release, so that the name stays free when the server's clock is set back. A row records its
-//! term, too: an admission that finds the name held for longer shortens this to one term.
+//! Each name has a row in one table. After a lease or a claim has ended, its row stays, until a new grant replaces the
+//! row or a clean-up deletes it. A row records its release, so that the name stays free if the server's clock is set
+//! back. A row also records its term. If an admission finds a name that is held for longer than its term, it shortens
+//! the lease to one term from now.
 //!
-//! The column `v1` marks the format of a table. Statements name this column, so that the server refuses them for a
-//! table of another format.
+//! The column `v1` marks the format of a table. Statements name this column, so that a server refuses them if the table
+//! has another format.
 //!
-//! An admission reads its rows first, and locks nothing: a loser writes nothing. The rows of all granted admissions are written in one
-//! transaction, in the order of their names: each row is inserted, or replaces an ended row that has a lower token.
+//! An admission first reads its rows, and locks none of them. So a refused admission writes nothing. One transaction
+//! writes the rows of all granted admissions, in the order of their names. It inserts each row, or replaces a row that
+//! has ended and has a lower token.
 //!
-//! If none of the rows could be written, another process won the race, and the admission reads again. If only some
-//! could, the transaction must fail: a final insert repeats every row that another process has written, which violates
-//! the primary key. So no loser commits anything, at any isolation level, and nothing depends on a count of affected
-//! rows.
+//! If the transaction could write none of its rows, another process won the race, and the admission reads again. If it
+//! could write only some rows, the transaction must fail. So its last statement inserts the other processes' rows a
+//! second time, which violates the primary key. Therefore an admission that lost the race commits nothing, at any
+//! isolation level. The admission does not rely on the server's count of affected rows.
 //!
-//! On PostgreSQL, processes that ask for one name queue, so that a lost race is no error. One of these processes is
-//! elected to write. The others wait for it, write nothing, and leave the queue together.
+//! On PostgreSQL, processes that ask for one name at the same time queue, so that a lost race causes no error. Only one
+//! of these processes may write. The others wait for its commit, write nothing, and leave the queue together.
 //!
-//! The read includes the names that exclude an admission. The transaction reads these names again, and commits nothing
-//! if one of them is held. On MySQL, it reads them with locks, after its rows are written. On PostgreSQL, it reads them
-//! in the queue, where processes with one excluding name share a place. On PostgreSQL, a transaction of more than 50
-//! names writes only while no other transaction writes.
+//! The first read includes the names that exclude an admission. The transaction reads these names again, and commits
+//! nothing if one of them is held. On MySQL, it reads them with locks, after its rows are written. On PostgreSQL, it
+//! reads them while it is in the queue; processes with one excluding name share a place there. On PostgreSQL, a
+//! transaction of more than 50 names writes only while no other transaction writes.
 //!
-//! A token is the larger of the server's time in microseconds and one more than the highest token in the table, at the write. The row
-//! with the highest token is never cleaned away.
+//! A token is one more than the highest token in the table, or the server's time in microseconds if that is larger. The
+//! row with the highest token is never deleted.
 //!
-//! One granted admission for each eight rows that a process writes deletes rows that have ended: after its commit, and twice as many
-//! as were written since the last clean-up, so that the table shrinks. The count begins at random, because a process that cron starts
-//! may write one row.
+//! A process counts the rows that it has written since its last clean-up. The granted admission that completes eight
+//! rows deletes ended rows after its commit. It deletes at most twice as many rows as were counted, so that the table
+//! shrinks. The count begins at a random number, because a process that cron starts may write only one row.
 //!
 //! An admission names a window of the server's time: from the read of its rows to the deadline of its caller. Outside
-//! of the window nothing is committed. A renewal and a minimum hold have a window, too. A row is never free for the
-//! owner that wrote it. So a late copy of an admission whose run is over is granted nothing.
+//! of the window, nothing is committed. A renewal and a minimum hold have such a window, too. An owner that has written
+//! a row is never granted that row again. So a late copy of an admission whose run is over is granted nothing.
 //!
-//! If an answer is lost, the request is sent once more on another connection, and its owner is recognised. A name that
-//! this process may hold after all is released with a later call.
+//! If an answer is lost, the request is sent once more on another connection. The owner in a row shows whether the
+//! first copy was carried out. If this stays unknown, a later call releases the name.
 
 use std::time::Duration;
 
@@ -64,14 +67,15 @@ use session::Session;
 /// The default time limit of a call.
 pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// The shortest and the longest time-out of a call. The longest is shorter than the 90 seconds after which an ended row is deleted.
+/// The shortest and the longest timeout of a call. A late copy of a request must find its row, so the longest timeout
+/// is shorter than the 90 seconds after which a clean-up deletes an ended row.
 const TIMEOUTS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(60)];
 
-/// The rights that a user needs.
-pub(crate) const RIGHTS: &str = "its user needs SELECT, INSERT, UPDATE and DELETE on the table, for a log of runs also on the table \
-                                 with _runs behind its name, and CREATE to make them";
+/// The advice about the rights of the user in the URL.
+pub(crate) const RIGHTS: &str = "the user in the url needs SELECT, INSERT, UPDATE and DELETE on the table; for a log of runs, it needs \
+                                 them on the table with _runs behind its name, too; to create the tables, it needs CREATE";
 
-/// A store in a table, on any kind of SQL server.
+/// A store in a table of an SQL server.
 pub(crate) type SqlServer<S> = Server<SqlEngine<S>>;
 
 impl<S: Session> SqlServer<S> {
@@ -105,17 +109,17 @@ impl<S: Session> SqlServer<S> {
     }
 }
 
-/// The methods that the public stores in a table have in common.
+/// Defines the methods that `MysqlMutex` and `PostgresMutex` have in common.
 macro_rules! table_methods {
     ($store:ident, $builder:ident) => {
         impl $store {
-            /// Returns a builder, for options.
+            /// Returns a builder that sets options.
             pub fn builder(url: &str) -> $builder {
                 $builder::new(url)
             }
 
-            /// Makes the table, if there is none of this name. Any number of processes may do so at once. An existing table is not
-            /// altered.
+            /// Creates the tables that do not exist yet. Several processes may do this at the same time. An existing
+            /// table is not altered.
             ///
             /// # Errors
             ///
@@ -131,8 +135,8 @@ macro_rules! table_methods {
             }
 
             /// Deletes all rows that ended more than 90 seconds ago, batch by batch, and returns their number. Rows
-            /// that another transaction has locked stay. Admissions delete some of these rows by themselves. Call this
-            /// at a time of day when the server has little else to do.
+            /// that another transaction has locked stay. Admissions also delete such rows, but only a few at a time.
+            /// Call this method when the server has little else to do.
             ///
             /// # Errors
             ///

@@ -191,13 +191,13 @@ fn a_url_has_the_options_of_the_builder_and_a_setter_wins() {
         ("redis://h?prefix=a&prefix=b", format!("{of_redis}has the option prefix twice")),
         (
             "mysql://u@h/app?table=%zz",
-            format!("{of_mysql}has a table that is not well-formed; % itself is written as %25"),
+            format!("{of_mysql}has a table that is not well-formed: write %25 for a %"),
         ),
         (
             "mysql://u@h/app?prefix=a",
             format!(
                 "{of_mysql}has an unknown option behind the ?: it takes `table`, `timeout`, `ssl-mode`, `socket` and \
-                 `client_found_rows`; in a password, ? is written as %3F"
+                 `client_found_rows`; in a password, write %3F for a ?"
             ),
         ),
         ("redis://h?timeout=1m&timeout=1m", format!("{of_redis}has the option timeout twice")),

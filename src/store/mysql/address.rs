@@ -1,4 +1,4 @@
-//! The address of a MySQL server: its URL read into the options of the driver.
+//! The address of a MySQL server: its URL, converted into the options of the driver.
 
 use std::fmt;
 
@@ -22,11 +22,12 @@ impl ServerAddress for Address {
     const TLS: &'static str = "?ssl-mode=REQUIRED";
 
     fn of_url(url: &mut ServerUrl<'_>) -> Result<Self, InvalidOptions> {
-        // If a password contains a slash, the driver takes the rest of it for the database, which would be displayed.
+        // If a password contains a slash, the driver takes the rest of the password for the database, and messages
+        // would show it.
         let database = url.place.trim_start_matches('/').split_once('/').map(|(_, database)| database);
         url.refuse_if(
             database.is_some_and(|database| database.contains('@')),
-            "has an @ behind the host; there it is written as %40, and in a password, / as %2F",
+            "has an @ behind the host: write %40 for the @; in a password, write %2F for a /",
         )?;
         let modes = ["DISABLED", "REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY"];
         let is_encrypted = url.take_encryption("ssl-mode", modes)?;
@@ -37,8 +38,8 @@ impl ServerAddress for Address {
         let has_no = |part: Option<&str>| part.is_none_or(str::is_empty);
         url.refuse_if(has_no(options.user()), "has no user: write mysql://user:password@host/database")?;
         url.refuse_if(has_no(options.db_name()), "has no database: write mysql://user:password@host/database")?;
-        // The host is set again, because the driver blocks the thread while it looks up a host from a URL: no timeout
-        // would end that.
+        // The host is set again. Otherwise the driver would look it up in a call that blocks the thread and that no
+        // timeout can end.
         let host = options.ip_or_hostname().trim_start_matches('[').trim_end_matches(']').to_owned();
         let options = OptsBuilder::from_opts(options).ip_or_hostname(host).prefer_socket(false);
         // Without these settings, the driver would ask the server for them after it has connected.
@@ -86,28 +87,28 @@ mod tests {
 
     #[test]
     fn what_is_wrong_with_a_url_is_said_without_its_secrets() {
-        let modes = "has another ssl-mode than DISABLED (the default), REQUIRED, VERIFY_CA or VERIFY_IDENTITY";
+        let modes = "has an unknown ssl-mode: write DISABLED (the default), REQUIRED, VERIFY_CA or VERIFY_IDENTITY";
         let cases = [
             ("localhost", "has no scheme: it begins with mysql://"),
-            ("http://u:secret@h/app", "has another scheme than mysql or mariadb"),
+            ("http://u:secret@h/app", "has an unknown scheme: write mysql or mariadb"),
             ("mysql://", "is not well-formed: write mysql://user:password@host:3306/database"),
             ("mysql://u:secret@h:port/app", "is not well-formed: write mysql://user:password@host:3306/database"),
             ("mysql://h/app", "has no user: write mysql://user:password@host/database"),
             ("mysql://u:secret@h", "has no database: write mysql://user:password@host/database"),
             (
                 "mysql://u:p@q/secret@h/app",
-                "has an @ behind the host; there it is written as %40, and in a password, / as %2F",
+                "has an @ behind the host: write %40 for the @; in a password, write %2F for a /",
             ),
-            ("mysql://u:sec#ret@h/app", "has a fragment; in a password, # is written as %23"),
+            ("mysql://u:sec#ret@h/app", "has a #; in a password, write %23 for a #"),
             (
                 "mysql://u:p@h/app?pass=secret",
                 "has an unknown option behind the ?: it takes `table`, `timeout`, `ssl-mode`, `socket` and `client_found_rows`; in a \
-                 password, ? is written as %3F",
+                 password, write %3F for a ?",
             ),
             (
                 "mysql://u:p@h/app?sslmode=secret",
                 "has an unknown option behind the ?: did you mean `ssl-mode`? It takes `table`, `timeout`, `ssl-mode`, `socket` and \
-                 `client_found_rows`; in a password, ? is written as %3F",
+                 `client_found_rows`; in a password, write %3F for a ?",
             ),
             (
                 "mysql://u:p@h/app?client_found_rows=secret",

@@ -16,8 +16,8 @@ use crate::store::sql::session::{Session, TextRow, lock_timeout};
 use crate::store::sql::table_names::Tables;
 use crate::time::clock::moment::Moment;
 
-/// The settings that the statements rely on: a commit begins no transaction, an assignment sees earlier assignments, an
-/// error is not only a warning, and no limit hides rows.
+/// The settings that the statements need: a commit begins no transaction, an assignment sees earlier assignments, an
+/// error is not reduced to a warning, and no limit hides rows.
 const SESSION: &str = "SET autocommit = 1, completion_type = 'NO_CHAIN', sql_mode = 'STRICT_ALL_TABLES', \
                        sql_select_limit = 18446744073709551615, sql_safe_updates = 0";
 
@@ -26,7 +26,7 @@ const NO_PROVIDER: &str = "TLS to a mysql server needs the process's default pro
                            rustls::crypto::ring::default_provider().install_default() when the program starts";
 
 pub(super) struct Connection {
-    /// `None` after the connection was given up, or closed.
+    /// The driver's connection, or `None` after it was closed.
     conn: Option<Conn>,
     tables: Tables,
     runtime: DriverRuntime,
@@ -46,11 +46,13 @@ impl Session for Connection {
     const SHORTEN: &'static str = include_str!("statements/shorten.sql");
     const ADMIT: &'static str = include_str!("statements/admit.sql");
     const END: &'static str = include_str!("statements/end.sql");
-    /// A release waits for a transaction of the owner that is not at its end, and leaves the row.
+    /// `END` also revokes the owner: it waits for an open transaction of the owner, and then leaves its row as
+    /// released.
     const REVOKE: Option<&'static str> = None;
     const CLEAN_UP: &'static str = include_str!("statements/clean_up.sql");
     const HEALTH: &'static str = include_str!("statements/health.sql");
-    /// A trigger runs with the rights of its maker.
+    /// Empty: other users can't run code with the rights of this user, because a trigger runs with the rights of its
+    /// maker.
     const STRANGERS: &'static str = "";
     const LOOK_AT_RUNS: &'static str = include_str!("statements/look_at_runs.sql");
     const LOG_RUNS: &'static str = include_str!("statements/log_runs.sql");
@@ -58,7 +60,7 @@ impl Session for Connection {
 
     fn open(target: &Target<Address>, until: Moment) -> Result<Self, Failure> {
         let runtime = DriverRuntime::new().map_err(Failure::not_asked)?;
-        let wait = lock_timeout(target.timeout).as_secs().max(1); // The server counts them in seconds.
+        let wait = lock_timeout(target.timeout).as_secs().max(1); // The server takes whole seconds.
         let session = format!("{SESSION}, innodb_lock_wait_timeout = {wait}, lock_wait_timeout = {wait}");
         let options = OptsBuilder::from_opts(target.address.options.clone()).init(vec![session]);
         #[cfg(feature = "mysql-tls")]
@@ -70,7 +72,8 @@ impl Session for Connection {
         Ok(Self { conn: Some(conn), tables: Tables::new(&target.namespace, Self::QUOTE, ""), runtime })
     }
 
-    /// Returns `false`: if the server has closed the connection, the next request fails, and is retried on a new one.
+    /// Returns `false`. If the server has closed the connection, the next request fails, and is retried on a new
+    /// connection.
     fn is_closed(&mut self) -> bool {
         false
     }
@@ -107,8 +110,8 @@ fn encrypted(options: OptsBuilder, target: &Target<Address>) -> io::Result<OptsB
     if !target.address.is_encrypted {
         return Ok(options);
     }
-    target.tls.config()?; // It checks the certificates, with the messages of the other stores.
-    // If the process has no provider, the driver would install one. That is for the program to do.
+    target.tls.config()?; // Checks the certificates, with the error messages that all stores share.
+    // If the process has no provider, the driver would install one. Only the program itself should do that.
     if rustls::crypto::CryptoProvider::get_default().is_none() {
         return Err(io::Error::new(io::ErrorKind::InvalidData, NO_PROVIDER));
     }
@@ -139,7 +142,7 @@ async fn read(conn: &mut Conn, statements: &str) -> mysql_async::Result<Vec<Text
     }
 }
 
-/// Says goodbye to the server, which logs connections that end without a goodbye.
+/// Ends the connection with a goodbye, because the server logs connections that end without one.
 impl Drop for Connection {
     fn drop(&mut self) {
         if let Some(conn) = self.conn.take() {

@@ -6,10 +6,10 @@ use crate::store::sql::session::{TextRow, values_of, wrong_table};
 /// The reason why a server takes no writes, and the next step.
 const READ_ONLY: &str = "read_only is on: connect to the primary if this is a replica, or set it to 0";
 
-/// Returns the warnings about a server and a table with this `health`.
+/// Returns the warnings about a server and a table, from the rows of `health.sql`.
 pub(super) fn warnings(health: &[TextRow]) -> Vec<StoreWarning> {
     let values_of = |field: &str| values_of(health, field);
-    // Newer servers have more states of `read_only` than on and off.
+    // In newer servers, `read_only` has more values than on and off.
     let takes_no_writes = values_of("read_only").iter().any(|state| !["0", "OFF"].contains(state));
     let engine = values_of("engine").into_iter().find(|engine| *engine != "InnoDB");
     let wrong_engine = |engine: &str| {
@@ -28,7 +28,7 @@ pub(super) fn warnings(health: &[TextRow]) -> Vec<StoreWarning> {
     warnings.into_iter().flatten().collect()
 }
 
-/// Returns the oldest version that skips locked rows.
+/// Returns the oldest version that has `SKIP LOCKED`.
 fn oldest(version: &str) -> &'static str {
     if version.contains("MariaDB") { "10.6" } else { "8.0" }
 }

@@ -1,4 +1,4 @@
-//! The address of a PostgreSQL server: its URL read into the configuration of the driver.
+//! The address of a PostgreSQL server: its URL, converted into the configuration of the driver.
 
 use std::fmt;
 
@@ -39,10 +39,11 @@ impl ServerAddress for Address {
     fn of_url(url: &mut ServerUrl<'_>) -> Result<Self, InvalidOptions> {
         let is_encrypted = url.take_encryption("sslmode", ["disable", "require", "verify-ca", "verify-full"])?;
         url.check_tls(is_encrypted, cfg!(feature = "postgres-tls"))?;
-        // The driver would take the part of a password behind a question mark for options, and show it.
+        // If a password contains a question mark, the driver takes the rest of the password for options, and its errors
+        // would show these options.
         url.refuse_if(
             url.left().contains('@'),
-            "has an @ behind the ?; there it is written as %40, and in a password, ? is written as %3F",
+            "has an @ behind the ?: write %40 for the @; in a password, write %3F for a ?",
         )?;
         let config = format!("postgres:{}?{}", url.place, url.left()).parse();
         let mut config: Config = config.map_err(|error| url.wrong(said_by(&error)))?;
@@ -50,12 +51,12 @@ impl ServerAddress for Address {
         url.refuse_if(hosts.is_empty(), "has no host: write postgres://user:password@host/database")?;
         url.refuse_if(
             url.place.matches('@').count() > 1,
-            "has more than one @; where it is part of a name or a password it is written as %40",
+            "has more than one @: write %40 for an @ in a name or a password",
         )?;
         url.refuse_if(config.get_user().is_none(), "has no user: write postgres://user:password@host/database")?;
         let is_tcp = |host: &Host| matches!(host, Host::Tcp(_));
         let is_mixed = hosts.iter().any(is_tcp) && !hosts.iter().all(is_tcp);
-        url.refuse_if(is_mixed, "lists a socket beside a host; name one or the other")?;
+        url.refuse_if(is_mixed, "lists a socket and a host: name only sockets or only hosts")?;
         config.ssl_mode(if is_encrypted { SslMode::Require } else { SslMode::Disable });
         if config.get_application_name().is_none() {
             config.application_name("soloist");
@@ -82,11 +83,12 @@ impl fmt::Display for Address {
     }
 }
 
-/// The options behind the question mark that are mistyped most.
+/// The options that messages suggest for an unknown option.
 const OPTIONS: [&str; 7] =
     ["table", "timeout", "sslmode", "connect_timeout", "application_name", "target_session_attrs", "options"];
 
-/// Returns the reason of this error without values of the URL. The driver's details name an option, but show no value.
+/// Returns the reason of this error without values of the URL. The details of the driver's error name an option, but
+/// show no value.
 fn said_by(error: &tokio_postgres::Error) -> String {
     let said = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
     let is_unknown = said.starts_with("unknown option");
@@ -144,29 +146,23 @@ mod tests {
     fn what_is_wrong_with_a_url_is_said_without_its_secrets() {
         let cases = [
             ("localhost", "has no scheme: it begins with postgres://"),
-            ("http://u:secret@h/app", "has another scheme than postgres or postgresql"),
+            ("http://u:secret@h/app", "has an unknown scheme: write postgres or postgresql"),
             ("postgres://u:secret@/app", "has no host: write postgres://user:password@host/database"),
             ("postgres://h/app", "has no user: write postgres://user:password@host/database"),
             ("postgres://u:secret@h:port/app", "has an invalid value for option `port`"),
-            ("postgres://u:sec#ret@h/app", "has a fragment; in a password, # is written as %23"),
+            ("postgres://u:sec#ret@h/app", "has a #; in a password, write %23 for a #"),
             ("postgres://u:p@h/app?pass=secret", "has an unknown option `pass`"),
             ("postgres://u:p@h/app?ssl-mode=secret", "has an unknown option `ssl-mode`: did you mean `sslmode`?"),
-            ("postgres://u:secret@h,%2Frun%2Fpg/app", "lists a socket beside a host; name one or the other"),
-            (
-                "postgres://u:p@secret@h/app",
-                "has more than one @; where it is part of a name or a password it is written as %40",
-            ),
-            (
-                "postgres://u:secret@h/my@db",
-                "has more than one @; where it is part of a name or a password it is written as %40",
-            ),
+            ("postgres://u:secret@h,%2Frun%2Fpg/app", "lists a socket and a host: name only sockets or only hosts"),
+            ("postgres://u:p@secret@h/app", "has more than one @: write %40 for an @ in a name or a password"),
+            ("postgres://u:secret@h/my@db", "has more than one @: write %40 for an @ in a name or a password"),
             (
                 "postgres://u:p?secret=@h/app",
-                "has an @ behind the ?; there it is written as %40, and in a password, ? is written as %3F",
+                "has an @ behind the ?: write %40 for the @; in a password, write %3F for a ?",
             ),
             (
                 "postgres://u:p@h/app?sslmode=secret",
-                "has another sslmode than disable (the default), require, verify-ca or verify-full",
+                "has an unknown sslmode: write disable (the default), require, verify-ca or verify-full",
             ),
         ];
         for (url, wrong) in cases {

@@ -19,11 +19,11 @@ use crate::store::sql::table_names::Tables;
 use crate::time::clock::moment::Moment;
 
 pub(super) struct Connection {
-    /// The client. It is dropped before the transport, which then ends.
+    /// The client. It is dropped before the transport, because the task of the transport ends only without a client.
     client: Client,
     transport: Transport,
-    /// The settings that each call begins with, for its transaction alone: operators, functions and types are the
-    /// server's own; waits are limited; and each statement sees all committed rows, so that a lost race is no error.
+    /// The settings of each call, which end with its transaction. Operators, functions and types are the server's own.
+    /// Waits are limited. Each statement sees all committed rows, so that a lost race is no error.
     settings: String,
     tables: Tables,
 }
@@ -44,7 +44,7 @@ struct Transport {
 
 fn connect(target: &Target<Address>, until: Moment) -> Result<(Client, Transport), Failure> {
     let mut config = target.address.config.clone();
-    // A host that never answers leaves time for the next.
+    // Each host gets a share of the time, so that a host that never answers leaves time for the next.
     config.connect_timeout(target.timeout / u32::try_from(config.get_hosts().len()).unwrap_or(u32::MAX));
     #[cfg(feature = "postgres-tls")]
     if target.address.is_encrypted() {
@@ -150,7 +150,8 @@ fn rows(messages: Vec<SimpleQueryMessage>) -> Vec<TextRow> {
     rows.map(|row| (0..row.len()).map(|at| row.get(at).unwrap_or_default().to_owned()).collect()).collect()
 }
 
-/// Says goodbye to the server. Closing the socket is not enough, because a child process may have it open, too.
+/// Waits until the task has said goodbye to the server. To close the socket is not enough, because a child process may
+/// have it open, too.
 impl Drop for Transport {
     fn drop(&mut self) {
         self.runtime.leave(&mut self.task);

@@ -1,8 +1,8 @@
-//! Connections without encryption that give no server a password in plain text.
+//! Connections without encryption that send no password in plain text.
 //!
-//! The driver sends a password to any server that asks for it. Only a connector for TLS can read the server's first
-//! message before the driver does: so this module is such a connector, but it encrypts nothing. With the negotiation
-//! "direct" the driver calls the connector at once.
+//! The driver sends the password to any server that asks for it. Only a connector for TLS can read the server's first
+//! message before the driver does. So this module is such a connector, but it encrypts nothing. With the negotiation
+//! "direct", the driver calls the connector at once.
 
 use std::future::{Ready, ready};
 use std::io;
@@ -46,7 +46,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TlsConnect<S> for Plain {
 /// A stream that fails if the server's first message asks for the password in plain text.
 pub(super) struct PasswordGuard<S> {
     stream: S,
-    /// The number of bytes that were read, as long as they are those of the request for the password, and then `None`.
+    /// The number of bytes that were read, if all of them match the request for a password, or else `None`.
     as_expected: Option<usize>,
 }
 

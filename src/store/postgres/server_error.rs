@@ -1,4 +1,4 @@
-//! The meaning of the errors of a PostgreSQL server: whether to ask again, whether anything was done, and advice.
+//! The meaning of the errors of a PostgreSQL server: whether to retry, whether anything was done, and advice.
 
 use std::error::Error;
 use std::io;
@@ -8,7 +8,7 @@ use tokio_postgres::error::DbError;
 use crate::store::server::failure::{AskAgain, Failure, makes_no_sense, understood};
 use crate::store::sql::RIGHTS;
 
-/// The code for a row that another transaction has locked.
+/// The error code for a row that another transaction has locked.
 const LOCK_TIMEOUT: &str = "55P03";
 
 /// Returns the failure of statements that were sent, or of an attempt to connect.
@@ -41,19 +41,20 @@ fn refused(error: &DbError) -> Failure {
     if ended_on_its_way { failure } else { failure.undone() }
 }
 
-/// Returns when to retry, and advice, if there is any.
+/// Returns the time of a retry, and advice, which is empty if there is none.
 fn meaning(code: &str) -> (AskAgain, &'static str) {
     use AskAgain::{Later, Never, Now};
 
     let wrong_login = "the user or the password in the url is wrong, or pg_hba.conf lets no client in from here, or not \
                        without TLS";
     match code {
-        // A unique key was taken, two transactions conflicted or waited for each other, or another process makes the table.
+        // A unique key was taken, two transactions conflicted or waited for each other, or another process is creating
+        // the table.
         "23505" | "40001" | "40P01" | "42P07" | "42710" => (Now, ""),
         LOCK_TIMEOUT => (Never, "an open transaction has locked the row of this name: look into pg_stat_activity"),
         "53300" => (Later, "raise max_connections, or let fewer clients connect"),
         "57P03" => (Later, "it has just been started, or is being shut down"),
-        "57P01" | "57P02" => (Later, ""), // It is being shut down.
+        "57P01" | "57P02" => (Later, ""), // The server is shutting down.
         "25006" => (Never, "it takes no writes: connect to the primary, and to a database that is not read-only"),
         "28000" | "28P01" => (Never, wrong_login),
         "3D000" => (Never, "create the database, or name another in the url"),

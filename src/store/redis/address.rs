@@ -1,4 +1,4 @@
-//! The address of a Redis server: its URL read into places, user, password and database.
+//! The address of a Redis server: the servers, the user, the password and the database in its URL.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ const NO_PRIMARY: &str =
     "has no name of a primary: write redis+sentinel://host1,host2/NAME, with letters, digits, dots, - and _ in NAME";
 
 const NO_PORT: &str =
-    "has a port that is not a number from 1 to 65535: write redis://host:6379/0; in a password, / is written as %2F";
+    "has a port that is not a number from 1 to 65535: write redis://host:6379/0; in a password, write %2F for a /";
 
 /// The servers of a URL, and the login of the server that has the keys.
 pub(super) struct Address {
@@ -21,17 +21,17 @@ pub(super) struct Address {
     pub(super) servers: Vec<ConnectionAddr>,
     pub(super) login: RedisConnectionInfo,
     pub(super) is_encrypted: bool,
-    /// How many replicas must have a change before it counts.
+    /// The number of replicas that must confirm a change.
     pub(super) replicas: u32,
 }
 
-/// The servers in a URL.
+/// The kind of servers in a URL.
 pub(super) enum Topology {
     /// One server, which has the keys.
     Standalone,
-    /// Nodes of a cluster. Each knows which node has the slot of the keys.
+    /// Nodes of a cluster. Each node knows which node has the slot of the keys.
     Cluster,
-    /// Sentinels, which know where the primary of this name is. `login` is the login for the Sentinels.
+    /// Sentinels. They know which server is the primary of this name. `login` is for the Sentinels.
     Sentinel { primary: String, login: RedisConnectionInfo },
 }
 
@@ -56,7 +56,7 @@ impl ServerAddress for Address {
         let is_encrypted = transport == "rediss";
         url.check_tls(is_encrypted, cfg!(feature = "redis-tls"))?;
         let wait = url.take("wait")?.map_or(Ok(0), |count| count.parse());
-        let replicas = wait.map_err(|_| url.wrong("has another wait than a number of replicas: write wait=1"))?;
+        let replicas = wait.map_err(|_| url.wrong("has a wait that is not a number of replicas: write wait=1"))?;
         let login_of_sentinels =
             if kind == "sentinel" { take_login_of_sentinels(url)? } else { RedisConnectionInfo::default() };
         match kind {
@@ -77,11 +77,14 @@ impl ServerAddress for Address {
             }
             "cluster" => {
                 let (hosts, path) = split_hosts(url, 6379)?;
-                url.refuse_if(!matches!(path, "" | "0"), "has another database than 0, and a cluster has no other")?;
+                url.refuse_if(
+                    !matches!(path, "" | "0"),
+                    "has a database other than 0, but a cluster has only database 0",
+                )?;
                 (hosts.iter().map(|host| format!("redis://{host}")).collect(), Topology::Cluster)
             }
             "unix" => {
-                // The driver ignores a user, a password and a host before a path, so they are refused here.
+                // The driver would ignore a user, a password and a host before a path, so they are refused here.
                 let before_path = url.place.strip_prefix("//").filter(|place| !place.starts_with('/'));
                 url.refuse_if(before_path.is_some_and(|place| !place.contains('/')), NO_PATH)?;
                 let what = "has something before its path: write redis+unix:///run/redis.sock";
@@ -120,7 +123,7 @@ fn take_login_of_sentinels(url: &mut ServerUrl<'_>) -> Result<RedisConnectionInf
     let (user, password) = (url.take("sentinel_user")?, url.take("sentinel_password")?);
     let login = match (&user, password) {
         (_, Some(password)) => login.set_password(password),
-        (Some(_), None) => return Err(url.wrong("has a sentinel_user and no sentinel_password")),
+        (Some(_), None) => return Err(url.wrong("has a sentinel_user but no sentinel_password: write both")),
         (None, None) => login,
     };
     Ok(match user {
@@ -129,13 +132,13 @@ fn take_login_of_sentinels(url: &mut ServerUrl<'_>) -> Result<RedisConnectionInf
     })
 }
 
-/// Returns the hosts of the URL's list, and the path behind the list. Each host has the login before the list, and a
-/// port.
+/// Returns the hosts in the URL, and the path behind them. Each host is returned with a port, and with the login that
+/// stands before the first host.
 fn split_hosts<'a>(url: &ServerUrl<'a>, port: u16) -> Result<(Vec<String>, &'a str), InvalidOptions> {
     let place = url.place.strip_prefix("//").unwrap_or(url.place);
     let (authority, path) = place.split_once('/').unwrap_or((place, ""));
     let (login, hosts) = authority.split_at(authority.rfind('@').map_or(0, |at| at + 1));
-    let what = "has more than one @; where it is part of a user or a password it is written as %40";
+    let what = "has more than one @: write %40 for an @ in a user or a password";
     url.refuse_if(login.matches('@').count() > 1, what)?;
     url.refuse_if(hosts.split(',').any(str::is_empty), "has no host: write redis://host:6379")?;
     let has_port = |host: &str| host.rsplit_once(':').is_some_and(|(_, port)| !port.ends_with(']'));
@@ -159,7 +162,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// Returns the place of a server, for people.
+/// Returns the host and the port of a server, or the path of its socket.
 pub(super) fn shown(server: &ConnectionAddr) -> String {
     match server {
         ConnectionAddr::Tcp(host, port) => host_and_port(host, *port),
@@ -167,8 +170,8 @@ pub(super) fn shown(server: &ConnectionAddr) -> String {
     }
 }
 
-/// Returns the reason of this error without parts of the URL. The driver's reasons are fixed texts, but its details
-/// repeat parts of the URL.
+/// Returns the message for an error of the driver, without parts of the URL. The message must not use the error's
+/// details, because they repeat parts of the URL.
 fn said_by(error: &redis::RedisError) -> &'static str {
     let said = error.to_string().to_ascii_lowercase();
     let known = [
@@ -234,7 +237,7 @@ mod tests {
             ("localhost", "has no scheme: it begins with redis://"),
             (
                 "http://localhost",
-                "has another scheme than redis, rediss, redis+sentinel, rediss+sentinel, redis+cluster, rediss+cluster or redis+unix",
+                "has an unknown scheme: write redis, rediss, redis+sentinel, rediss+sentinel, redis+cluster, rediss+cluster or redis+unix",
             ),
             ("redis://", "has no host: write redis://host:6379"),
             ("redis:///0", "has no host: write redis://host:6379"),
@@ -247,29 +250,32 @@ mod tests {
             ("redis://h:70000", NO_PORT),
             (
                 "redis://h/0?secret",
-                "has an unknown option behind the ?: it takes `prefix`, `timeout` and `wait`; in a password, ? is written as %3F",
+                "has an unknown option behind the ?: it takes `prefix`, `timeout` and `wait`; in a password, write %3F for a ?",
             ),
-            ("redis://h/0#secret", "has a fragment; in a password, # is written as %23"),
-            ("redis://h?wait=secret", "has another wait than a number of replicas: write wait=1"),
-            ("redis+cluster://h/1", "has another database than 0, and a cluster has no other"),
+            ("redis://h/0#secret", "has a #; in a password, write %23 for a #"),
+            ("redis://h?wait=secret", "has a wait that is not a number of replicas: write wait=1"),
+            ("redis+cluster://h/1", "has a database other than 0, but a cluster has only database 0"),
             ("redis+cluster://h,", "has no host: write redis://host:6379"),
             ("redis+cluster:///0", "has no host: write redis://host:6379"),
             ("redis+sentinel:///main/0", "has no host: write redis://host:6379"),
-            ("redis+sentinel://h/main?sentinel_user=secret", "has a sentinel_user and no sentinel_password"),
+            (
+                "redis+sentinel://h/main?sentinel_user=secret",
+                "has a sentinel_user but no sentinel_password: write both",
+            ),
             (
                 "redis+sentinel://h/main?sentinel_password=secret%FF",
-                "has a sentinel_password that is not well-formed; % itself is written as %25",
+                "has a sentinel_password that is not well-formed: write %25 for a %",
             ),
             (
                 "redis+sentinel://u:secret@a,u:secret@b/main",
-                "has more than one @; where it is part of a user or a password it is written as %40",
+                "has more than one @: write %40 for an @ in a user or a password",
             ),
             ("redis+sentinel://u:secret@h", NO_PRIMARY),
             ("redis+sentinel://h/a%20b", NO_PRIMARY),
             (
                 "redis+sentinel://h/main?sentinel=secret",
                 "has an unknown option behind the ?: did you mean `sentinel_user` or `sentinel_password`? It takes `prefix`, `timeout`, `wait`, `sentinel_user` and \
-                 `sentinel_password`; in a password, ? is written as %3F",
+                 `sentinel_password`; in a password, write %3F for a ?",
             ),
             ("redis+unix://secret", "has no path: write redis+unix:///run/redis.sock"),
             ("redis+unix://secret?pass=a/b", "has no path: write redis+unix:///run/redis.sock"),

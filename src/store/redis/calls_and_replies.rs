@@ -17,8 +17,8 @@ use crate::store::server::failure::Failure;
 use crate::store::server::server_clock::{ServerClock, instant};
 use crate::time::{clock::Clock, clock::moment::Moment};
 
-/// Returns the call of the script that carries a request out, whose caller waits for the reply until `until`. A revoked owner is
-/// granted nothing more for this long.
+/// Returns the call of the script that carries out `request`. The caller waits for the reply until `until`. A revoked
+/// owner is granted nothing more for the time `revoked_for`.
 pub(super) fn carry_out(
     prefix: &Prefix,
     request: Request<'_>,
@@ -52,8 +52,8 @@ pub(super) fn carry_out(
     CARRY_OUT.call(&keys).arg(arguments).take()
 }
 
-/// Reads the server's reply to a request, and notes its time in `clock`. `asked_before` is the time since an earlier attempt that may
-/// have been carried out: a name that is free now may have been released then, which leaves no trace.
+/// Reads the reply to a request, and stores the server's time in `clock`. `asked_before` is the time since an earlier
+/// attempt that the server may have carried out. If that attempt released a name, this attempt finds the name free.
 pub(super) fn carried_out(
     request: Request<'_>,
     reply: &Value,
@@ -91,8 +91,8 @@ pub(super) fn carried_out(
     }
 }
 
-/// Returns whether the owner held the name. After an earlier attempt, so long ago, a name that its owner does not hold now counts as
-/// released then, unless another owner has held it for longer.
+/// Returns whether the owner held the name. If there was an earlier attempt, a name that the owner does not hold now
+/// counts as released by that attempt, unless another owner has held the name since before that attempt.
 fn read_end(
     reply: &Value,
     request: &EndRequest,
@@ -101,11 +101,11 @@ fn read_end(
 ) -> Result<bool, Failure> {
     match reply {
         Value::Int(1) => Ok(true),
-        // A server whose memory is full has carried out the other releases of the call, because they need no memory.
+        // Releases need no memory, so a server whose memory is full has carried out the other releases of the call.
         Value::ServerError(error) if error.code() == OUT_OF_MEMORY => Err(refused(error).of_one_name()),
         Value::ServerError(error) => Err(refused(error)),
         Value::BulkString(entry) => {
-            // If an earlier attempt had moved the deadline, the lease would still be there.
+            // An earlier attempt to extend the lease can't have ended it.
             let asked_before = asked_before.filter(|_| !matches!(request.end, End::After(_)));
             let taken_for = if entry.is_empty() { Some(Duration::ZERO) } else { held_for(entry, now) };
             Ok(asked_before.zip(taken_for).is_some_and(|(ago, taken_for)| taken_for <= ago))
@@ -174,12 +174,12 @@ fn digits(value: &Value) -> Result<i64, Failure> {
     number.filter(|number| *number >= 0).ok_or_else(|| not_understood(value))
 }
 
-/// Reads a reply, if it makes sense.
+/// Converts a reply, or returns the failure of a reply that makes no sense.
 pub(super) fn read<T: FromRedisValue>(answer: &Value) -> Result<T, Failure> {
     from_redis_value_ref(answer).map_err(|_| not_understood(answer))
 }
 
-/// Returns the failure if a reply is an error.
+/// Returns a failure if the reply is an error.
 pub(super) fn unless_refused(answer: &Value) -> Result<(), Failure> {
     match answer {
         Value::ServerError(error) => Err(refused(error)),

@@ -1,6 +1,6 @@
 //! One connection to a Redis server. It uses the commands and the parser of the driver, but the socket of `stream.rs`.
 //!
-//! The driver's own connections limit neither the time of a whole call nor the length of an answer.
+//! The driver's own connections have no limit for the time of a whole call, and none for the length of an answer.
 
 use std::io;
 
@@ -17,7 +17,7 @@ use crate::store::server::server_builder::Target;
 use crate::store::server::server_clock::ServerClock;
 use crate::time::clock::moment::Moment;
 
-/// The longest reply to one request, in bytes: many times the size of a thousand refusals.
+/// The longest reply that is accepted, in bytes. A thousand refusals need much less.
 const LONGEST_ANSWER: usize = 8 * 1024 * 1024;
 
 const IS_A_SENTINEL: &str =
@@ -29,7 +29,8 @@ const PANICKED: &str = "the driver panicked at what the server answered";
 pub(super) struct Connection {
     stream: Box<dyn Stream>,
     parser: Parser,
-    /// It shows the year 1970 until the server has told its time. A Sentinel tells none.
+    /// The clock of the server. Before the server's time was read, this clock shows 1970. No time is read from a
+    /// Sentinel.
     pub(super) clock: ServerClock,
 }
 
@@ -70,7 +71,7 @@ impl Connection {
         if replies.iter().any(is_unknown) && connection.is_to_a_sentinel(until) {
             return Err(Failure::not_asked(io::Error::new(io::ErrorKind::InvalidData, IS_A_SENTINEL)));
         }
-        // A server without room says so before it closes the connection.
+        // A server without room for a client sends an error before it closes the connection.
         let may_refuse = if end.is_err() { replies.len() } else { of_login };
         replies[..may_refuse].iter().try_for_each(unless_refused)?;
         end.map_err(not_connected)?;
@@ -82,11 +83,12 @@ impl Connection {
     pub(super) fn is_closed(&mut self) -> bool {
         let socket = self.stream.socket();
         let has_input = socket.has_input().unwrap_or(true);
-        socket.allow(Moment::BEGINNING, 0); // It reads no more than came with the last reply.
+        socket.allow(Moment::BEGINNING, 0); // The parser gets no new bytes, only those that it has read already.
         has_input || !self.reply().is_err_and(|error| error.kind() == io::ErrorKind::TimedOut)
     }
 
-    /// Sends commands and returns their replies. Scripts that the server lacks are loaded, and called again.
+    /// Sends commands and returns their replies. If the server lacks a script, all scripts are loaded, and the commands
+    /// with missing scripts are sent again.
     pub(super) fn exchange(&mut self, until: Moment, commands: &[Cmd]) -> Result<Vec<Value>, Failure> {
         let (mut replies, end) = self.round_trip(until, commands);
         end.map_err(Failure::unanswered)?;
@@ -106,7 +108,8 @@ impl Connection {
         Ok(replies)
     }
 
-    /// Sends commands in one round trip. Returns their replies, and the error if one ended the connection before the last reply.
+    /// Sends commands in one round trip. Returns the replies that arrived, and an error if the connection ended before
+    /// the last reply.
     fn round_trip(&mut self, until: Moment, commands: &[Cmd]) -> (Vec<Value>, io::Result<()>) {
         self.stream.socket().allow(until, LONGEST_ANSWER);
         let mut replies = Vec::with_capacity(commands.len());

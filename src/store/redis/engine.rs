@@ -1,4 +1,4 @@
-//! The requests to a Redis server on one connection; scripts carry out the releases, admissions and reads.
+//! The requests to a Redis server on one connection. Scripts carry out the releases, the admissions and most reads.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicUsize;
@@ -33,25 +33,27 @@ use crate::time::clock::{Clock, moment::Moment};
 /// than a millisecond.
 const CHUNK: usize = 100;
 
-/// The most names of one call of the script that reads them, which takes about a millisecond.
+/// The most names that one call of the script `look` reads. Such a call takes about a millisecond.
 const LOOKED_AT_ONCE: usize = 1000;
 
-/// The time after the end of a call while a server may still accept a copy of its request, because clocks drift.
+/// The time after the deadline of a call in which a server may still accept a copy of the request, because clocks
+/// drift.
 const MARGIN: Duration = Duration::from_secs(1);
 
-/// The number of keys that the server searches for one reply of `SCAN`.
+/// The number of keys that the server examines for one reply to `SCAN`.
 const SCANNED_AT_ONCE: u32 = 1000;
 
-/// The number of logs in one request. With a thousand runs each, these logs are shorter than the longest reply.
+/// The number of logs that one request reads. With a thousand runs in each log, the reply is still short enough to be
+/// accepted.
 const LOGS_AT_ONCE: usize = 4;
 
 pub(super) struct RedisEngine {
     target: Target<Address>,
     prefix: Prefix,
-    /// The index of the server in the URL that answered last: this server is asked first.
+    /// The index of the server in the URL that answered last. This server is asked first.
     answered_last: AtomicUsize,
-    /// The owners whose admissions were granted at a second attempt, so that their releases must revoke them. The
-    /// moment is the latest time when the server accepts the first copy.
+    /// The owners whose admissions were granted at a second attempt, each with a moment. Until this moment, the server
+    /// may still accept the first copy of the admission. So a release before this moment revokes the owner.
     to_revoke: Mutex<Vec<(Owner, Moment)>>,
 }
 
@@ -61,7 +63,7 @@ impl RedisEngine {
         Ok(Self { target, prefix, answered_last: AtomicUsize::new(0), to_revoke: Mutex::default() })
     }
 
-    /// Notes the owners of those admissions that were granted, so that their releases revoke them.
+    /// Notes the owners of the granted admissions, so that their releases revoke them.
     fn revoke_later(&self, admissions: &[&Admission], decided: &[Result<Admitted, Failure>]) {
         let now = Clock::system().moment();
         let until = now.plus(self.target.timeout + MARGIN);
@@ -71,8 +73,8 @@ impl RedisEngine {
         to_revoke.extend(granted.map(|(admission, _)| (admission.owner(), until)));
     }
 
-    /// Ends these leases and claims, and decides on these admissions. The last ends and the first admissions go into
-    /// one call of the script, so that an ordinary request costs one call.
+    /// Ends these leases and claims, and decides on these admissions. The last ends and the first admissions share one
+    /// call of the script, so that an ordinary request costs one call.
     fn call_script(&self, attempt: &mut Attempt<Connection>, request: Request<'_>) -> Result<Answers, Failure> {
         let mut parts = request.admissions.chunks(CHUNK);
         let mut calls: Vec<Request<'_>> = request.ends.chunks(CHUNK).map(Request::to_end).collect();
@@ -92,10 +94,10 @@ impl RedisEngine {
         Ok(answers)
     }
 
-    /// Waits until enough replicas have the changes. If too few have them, all ends fail. The leases and claims that
-    /// were granted are released, and all admissions fail, because some may have been refused only because of such a
-    /// grant. The end of a name that was not held fails, too: an earlier request may have released the name, which no
-    /// replica confirmed.
+    /// Waits until enough replicas have the changes. If too few replicas confirm in time, all ends fail, and new leases
+    /// and claims are released. Then all admissions fail, too: a refusal may be due to one of the new leases. The end
+    /// of a name that was not held also fails, because an earlier request may have released the name without a
+    /// confirmation.
     fn wait_for_replicas(&self, attempt: &mut Attempt<Connection>, admissions: &[&Admission], answers: &mut Answers) {
         let granted = admissions.iter().zip(&answers.admissions).filter(|(_, decided)| is_granted(decided));
         let granted: Vec<&Admission> = granted.map(|(admission, _)| *admission).collect();
@@ -116,7 +118,7 @@ impl RedisEngine {
         }
     }
 
-    /// Waits until enough replicas have all writes of the server, but only for half of the time that is left.
+    /// Waits until enough replicas have all writes of the server. The wait takes at most half of the time that is left.
     fn confirm(&self, attempt: &mut Attempt<Connection>) -> Result<(), Failure> {
         let (left, needed) = (attempt.until.since(Clock::system().moment()), self.target.address.replicas);
         let wait = cmd("WAIT").arg(needed).arg((left.as_millis() / 2).max(1)).take();
@@ -125,7 +127,7 @@ impl RedisEngine {
         let answers = replies(attempt, [self.harmless_write(), wait])?;
         let count: u32 = read(&answers[1])?;
         if count < needed {
-            let what = format!("{count} of {needed} replicas confirmed it in time");
+            let what = format!("only {count} of {needed} replicas confirmed the change in time");
             return Err(Failure::unavailable(what, AskAgain::Never));
         }
         Ok(())
@@ -135,7 +137,7 @@ impl RedisEngine {
         cmd("SET").arg(self.prefix.with("check")).arg("").arg("PX").arg(1).take()
     }
 
-    /// Returns this request. If it is a release, and a copy of the owner's admission may still be on its way, the
+    /// Returns this request. If it is a release, and a copy of the owner's admission may still arrive, the returned
     /// request also revokes the owner.
     fn with_revocation(&self, request: &EndRequest) -> EndRequest {
         let now = Clock::system().moment();
@@ -145,7 +147,8 @@ impl RedisEngine {
         EndRequest { end, ..request.clone() }
     }
 
-    /// Reads all keys that match the pattern, and returns the results of `parse`.
+    /// Reads all keys that match the pattern, and returns the results of `parse`. A key is left out if its result is
+    /// `None`.
     fn scan<T: Ord>(
         &self,
         attempt: &mut Attempt<Connection>,
@@ -269,13 +272,14 @@ impl Engine for RedisEngine {
 
     fn health(&self, attempt: &mut Attempt<Connection>) -> Result<Health, Failure> {
         let last = cmd("GET").arg(self.prefix.with("token")).take();
-        // The replies to commands with a key may be errors.
+        // The first two commands have a key, so another node of a cluster answers them with an error. That is no
+        // failure here.
         let commands = [last, self.harmless_write(), cmd("TIME"), cmd("INFO")];
         let answers = attempt.connection.exchange(attempt.until, &commands)?;
         answers[2..].iter().try_for_each(unless_refused)?;
         let address = &self.target.address;
         match unless_refused(&answers[1]) {
-            // The server was the primary when the connection was made, and is not any more: the call is retried on a
+            // The server was the primary when the connection was made, but is not any more. The call is retried on a
             // new connection.
             Err(failure) if address.fails_over() && failure.retry == AskAgain::Now => return Err(failure),
             _ => {}
@@ -283,7 +287,7 @@ impl Engine for RedisEngine {
         let time = calls_and_replies::time(&answers[2])?;
         let mut warnings = health::warnings(&answers[3], address.replicas, address.fails_over())?;
         warnings.extend(health::of_write(&answers[1], &warnings));
-        // A token is the server's time of its grant, unless the clock was set back before the grant.
+        // The last token is the server's time of the last grant, unless the clock was set back before that grant.
         let granted = read(&answers[0]).map(instant);
         Ok(Health { time: Some(time), ahead: granted.ok().and_then(|last| (last - time).to_std().ok()), warnings })
     }
@@ -297,8 +301,8 @@ fn is_granted(decided: &Result<Admitted, Failure>) -> bool {
     matches!(decided, Ok(Admitted::Granted(_)))
 }
 
-/// Reads the record of a run from a field of a log. Returns `None` if the field is not a run's, or if its line is
-/// damaged.
+/// Reads the record of a run from a field of a log. Returns `None` if the field does not belong to a run, or if its
+/// line is damaged.
 fn record(event: &str, field: &str, line: &str) -> Result<Option<NumberedRecord>, Failure> {
     if field.parse::<Owner>().is_err() {
         return Ok(None);

@@ -15,8 +15,7 @@ pub(super) fn warnings(info: &Value, needed: u32, fails_over: bool) -> Result<Ve
     let Value::BulkString(info) = info else { return Err(not_understood(info)) };
     let info = String::from_utf8_lossy(info);
     let field = |name: &str| info.lines().find_map(|pooled| pooled.strip_prefix(name)?.strip_prefix(':'));
-    // All keys of the store but the logs of runs expire, so a policy for keys that expire (`volatile-…`) concerns them,
-    // too.
+    // The keys of leases and claims expire, so a policy for keys that expire (`volatile-…`) evicts them, too.
     let policy = field("maxmemory_policy").filter(|policy| *policy != "noeviction");
     let replicas = field("connected_slaves").and_then(|count| count.parse().ok()).unwrap_or(0);
     let evicts = |policy: &str| {
@@ -47,7 +46,8 @@ pub(super) fn warnings(info: &Value, needed: u32, fails_over: bool) -> Result<Ve
     Ok(warnings.into_iter().flatten().collect())
 }
 
-/// Returns the warning about a server that answers a write with an error, unless another warning says why.
+/// Returns the warning about a server that answers a write with an error, unless one of the `warnings` names the
+/// reason.
 pub(super) fn of_write(answer: &Value, warnings: &[StoreWarning]) -> Option<StoreWarning> {
     let Value::ServerError(error) = answer else { return None };
     let says_why = [IS_REPLICA, CLUSTER_NODE].map(StoreWarning::new);

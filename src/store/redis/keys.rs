@@ -1,9 +1,10 @@
 //! The keys of a prefix in Redis: `{PREFIX}:NAME`, where `NAME` is the text of a [`MutexName`], as in
-//! `{soloist}:lease/reports`. Beside the names are the hash `{PREFIX}:runs/EVENT`, `{PREFIX}:token`, `{PREFIX}:revoked` and
-//! `{PREFIX}:check`.
+//! `{soloist}:lease/reports`. Other keys are `{PREFIX}:runs/EVENT` for the log of runs, `{PREFIX}:token`,
+//! `{PREFIX}:revoked` and `{PREFIX}:check`.
 //!
-//! The text in the braces is the [hash tag](https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags)
-//! of all these keys, so that they lie on one slot of a cluster and a script can take any of them.
+//! The text in the braces is the [hash
+//! tag](https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags) of all these keys. So
+//! they lie on one slot of a cluster, and one script can use them together.
 
 use std::fmt::Display;
 
@@ -23,12 +24,12 @@ impl Prefix {
         if is_valid { Ok(Self(prefix)) } else { Err(InvalidOptions::new(what)) }
     }
 
-    /// Returns the key of a lease, of a claim, or of another name.
+    /// Returns the key of a name, such as a lease or a claim.
     pub(super) fn key(&self, name: &MutexName) -> String {
         self.with(key_text::of_name(name))
     }
 
-    /// Returns the key that is this text under the prefix.
+    /// Returns the key that has this text behind the prefix.
     pub(super) fn with(&self, text: impl Display) -> String {
         format!("{{{}}}:{text}", self.0)
     }

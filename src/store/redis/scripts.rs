@@ -1,4 +1,4 @@
-//! The scripts, which a server keeps under the hashes of their texts.
+//! The Lua scripts. A server stores a script under the hash of its text.
 
 use std::sync::OnceLock;
 
@@ -16,7 +16,7 @@ pub(super) static LOG_RUNS: StoredScript = StoredScript::new(include_str!("scrip
 pub(super) static COUNT_SKIPS: StoredScript = StoredScript::new(include_str!("scripts/count_skips.lua"));
 pub(super) static DROP_RUNS: StoredScript = StoredScript::new(include_str!("scripts/drop_runs.lua"));
 
-/// All scripts. If a server lacks one of them, its scripts were lost, and it lacks the others, too.
+/// All scripts. If a server lacks one script, it has lost its scripts, and lacks the others, too.
 pub(super) static ALL: [&StoredScript; 5] = [&CARRY_OUT, &LOOK, &LOG_RUNS, &COUNT_SKIPS, &DROP_RUNS];
 
 impl StoredScript {

@@ -1,4 +1,4 @@
-//! The meaning of the errors of a Redis server: whether to ask again, whether anything was done, and advice.
+//! The meaning of the errors of a Redis server: whether to retry, whether anything was done, and advice.
 
 use std::fmt;
 
@@ -7,8 +7,8 @@ use redis::{ServerError, Value};
 use crate::base::error::{MutexError, MutexErrorKind};
 use crate::store::server::failure::{AskAgain, Failure};
 
-/// The codes of errors that the server gives before a script starts, or at the first of its writes; and the user's next
-/// step, if the server's own words don't say it.
+/// The codes of errors that the server returns before the first write of a script, so that nothing was changed. Each
+/// has the next step for the user, or `None` if the server's message says enough.
 const BEFORE_ANY_WRITE: [(&str, Option<&str>); 16] = [
     ("ASK", Some(MOVING)),
     ("BUSY", Some("a script of another client blocks it: wait, or end it with SCRIPT KILL")),
@@ -31,7 +31,7 @@ const BEFORE_ANY_WRITE: [(&str, Option<&str>); 16] = [
     ("WRONGTYPE", None),
 ];
 
-/// The code of a write that the server's memory has no room for.
+/// The code of the error for a write while the server's memory is full.
 pub(super) const OUT_OF_MEMORY: &str = "OOM";
 
 const CLUSTER: &str = "another node of a Redis Cluster has the keys: redis+cluster:// in the url finds it";
@@ -39,16 +39,18 @@ const CLUSTER: &str = "another node of a Redis Cluster has the keys: redis+clust
 const MOVING: &str =
     "the slot of the keys is being moved to another node of the cluster: nothing is granted until it has been";
 
-/// The rights that the documentation of `RedisMutex` lists.
-const RIGHTS: &str = "let its user do that: `ACL SETUSER USER ~{soloist}:* +@connection +evalsha +script|load +time +get +mget \
+/// The rights that a user needs. The documentation of `RedisMutex` lists them, too.
+const RIGHTS: &str = "give the user these rights: `ACL SETUSER USER ~{soloist}:* +@connection +evalsha +script|load +time +get +mget \
                       +exists +set +del +pttl +pexpire`, with the prefix of the store for `soloist`; a log of runs needs \
                       `+hgetall +hget +hmget +hset +hincrby +hdel`, `check` `+info`, and `locks` `+scan`";
 
-/// The beginnings of the errors "too many clients" and "unknown command".
+/// The beginning of the error of a server that has too many clients.
 const NO_ROOM: &str = "max number of clients";
+
+/// The beginning of the error for a command that the server does not know.
 const UNKNOWN: &str = "unknown command";
 
-/// Returns the failure of a request that the server answered with an error. A script that fails halfway is not undone.
+/// Returns the failure of a request that the server answered with an error. If a script fails halfway, its writes stay.
 /// So only an error from before the first write says that nothing was done.
 pub(super) fn refused(error: &ServerError) -> Failure {
     // Behind these words, the server repeats the arguments of the command, such as a script.
@@ -64,7 +66,7 @@ pub(super) fn refused(error: &ServerError) -> Failure {
     if BEFORE_ANY_WRITE.iter().any(|(code, _)| *code == error.code()) { failure.undone() } else { failure }
 }
 
-/// Returns whether the server lacks the script: it was restarted, or its scripts were flushed.
+/// Returns whether the server lacks the script, because it was restarted, or its scripts were flushed.
 pub(super) fn is_missing_script(answer: &Value) -> bool {
     matches!(answer, Value::ServerError(error) if error.code() == "NOSCRIPT")
 }
@@ -76,7 +78,7 @@ pub(super) fn is_unknown(answer: &Value) -> bool {
 
 pub(super) fn error(attempted: String, mut failure: Failure) -> MutexError {
     if failure.code() == Some("NOTOKEN") {
-        failure.kind = MutexErrorKind::Unusable; // The key of the last token has something else.
+        failure.kind = MutexErrorKind::Unusable; // The value at the key of the last token is no token.
     }
     failure.into_error(attempted)
 }
@@ -86,10 +88,10 @@ pub(super) fn not_understood(answer: impl fmt::Debug) -> Failure {
     Failure::not_understood(answer, "redis")
 }
 
-/// Returns the next step for an error whose own words don't say it.
+/// Returns the next step for an error whose message does not name it.
 fn advice(code: &str, details: &str) -> Option<&'static str> {
-    // Before Redis 7.0, the error of a script has the code inside its text. Since then, if a script may not use a
-    // command, only the text says so.
+    // Before Redis 7.0, the error of a script has its code inside the text. Since 7.0, if the user has no right to a
+    // command in a script, only the text says so.
     let says = |known: &str| code == known || details.contains(&format!("-{known} "));
     if details.starts_with(NO_ROOM) {
         Some("raise maxclients, or let fewer clients connect")

@@ -1,6 +1,5 @@
 //! The value of a key: `v1 OWNER token=N term=MS since=INSTANT pid=N for=OCCURRENCE host=TEXT`. Without an occurrence,
-//! `for=` is left out. The text behind `host=` goes to the end, as in `web-1 instance=blue app=shop (the table is
-//! migrated)`.
+//! `for=` is left out. `TEXT` is the rest of the value, as in `web-1 instance=blue app=shop (the table is migrated)`.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -17,18 +16,19 @@ use crate::time::clock::wall_plus;
 /// The format: the first word of each entry and of each line of a log.
 pub(super) const FORMAT: &str = "v1";
 
-/// The words that the scripts return in place of an entry that is no text. The key follows them.
+/// The beginning of the text that the scripts return if a key has no text, but a list or a hash. The key follows.
 const NO_TEXT: &str = "no text at ";
 
 /// Returns the beginning of an entry: the format and the owner, with a space behind each.
 pub(super) fn beginning_of_entry(owner: Owner) -> String {
     let mut beginning = String::with_capacity(64);
-    let _ = write!(beginning, "{FORMAT} {owner} "); // A text takes all.
+    let _ = write!(beginning, "{FORMAT} {owner} "); // Writing to a text never fails.
     beginning
 }
 
-/// Returns the end of an entry, which follows its owner, its token and its term. It has the server's time of the grant
-/// as far as this process knows it, the occurrence, and the text for people.
+/// Returns the end of an entry, behind its owner, its token and its term. The end has the time of the grant, the
+/// process id, the occurrence, and the text about this process. `since` is the server's time as this process estimates
+/// it.
 pub(super) fn held_since(since: DateTime<Utc>, occurrence: Option<DateTime<Utc>>, label: Option<&Label>) -> String {
     let since = since.to_rfc3339_opts(SecondsFormat::Millis, true);
     let mut entry = String::with_capacity(160);
@@ -41,18 +41,19 @@ pub(super) fn held_since(since: DateTime<Utc>, occurrence: Option<DateTime<Utc>>
     entry
 }
 
-/// Reads the holder from an entry, whose key expires `left_ms` milliseconds after `now`; or returns why the entry can't
-/// be read.
+/// Reads the holder from an entry, whose key expires `left_ms` milliseconds after `now`. Returns the reason as the
+/// error if the entry can't be read.
 pub(super) fn holder(entry: &[u8], left_ms: i64, now: DateTime<Utc>) -> Result<Holder, String> {
     let entry = String::from_utf8_lossy(entry);
-    parsed(behind_format(&entry)?, left_ms, now).ok_or_else(|| format!("{} is no entry of ours", Quoted::new(&entry)))
+    parsed(behind_format(&entry)?, left_ms, now)
+        .ok_or_else(|| format!("{} is not an entry that soloist wrote", Quoted::new(&entry)))
 }
 
-/// Returns the text behind the format; or the reason why it can't be read.
+/// Returns the text behind the format, or the reason why the text can't be read.
 pub(super) fn behind_format(text: &str) -> Result<&str, String> {
     text.strip_prefix(FORMAT).and_then(|rest| rest.strip_prefix(' ')).ok_or_else(|| {
         if let Some(key) = text.strip_prefix(NO_TEXT) {
-            return format!("something else than a text is at the key {}: delete that key", Quoted::new(key));
+            return format!("the value at the key {} is no text: delete that key", Quoted::new(key));
         }
         format!(
             "{} does not begin with {FORMAT}, the format that this version of soloist knows: update this program, or give it a \
@@ -69,15 +70,15 @@ fn parsed(entry: &str, left_ms: i64, now: DateTime<Utc>) -> Option<Holder> {
     let token = FencingToken::new(field("token")?.parse().ok()?);
     let instant = |name| DateTime::parse_from_rfc3339(field(name)?).ok().map(|instant| instant.to_utc());
     let since = instant("since")?;
-    // A key without an expiry never ends.
+    // If the key does not expire, its entry gets the longest term.
     let left = u64::try_from(left_ms).map_or(Term::MAX.get(), Duration::from_millis);
     let holder = Holder::new(owner.parse().ok()?, token, host, since, wall_plus(now, left));
     Some(holder.with_occurrence(instant("for")).seen_at(now))
 }
 
 /// Returns for how long the owner of an entry has held the name at `now`, or `None` if the entry can't be read. A token
-/// is the time of its grant in microseconds. After the clock was set back, the token may be ahead of `now`. Then the
-/// time counts that the writer of the entry noted.
+/// is the time of its grant in microseconds. If the clock was set back, the token may lie after `now`. Then the time
+/// `since=` in the entry counts.
 pub(super) fn held_for(entry: &[u8], now: DateTime<Utc>) -> Option<Duration> {
     let holder = holder(entry, 0, now).ok()?;
     let granted = i64::try_from(holder.token().get()).map_or(DateTime::<Utc>::MAX_UTC, instant);

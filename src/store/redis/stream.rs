@@ -83,7 +83,7 @@ impl Write for Socket {
 /// Shuts the connection down. To close the socket is not enough, because a forked child may have it open, too.
 impl Drop for Socket {
     fn drop(&mut self) {
-        let _ = self.connected.shutdown(Shutdown::Both); // The server may have closed it first.
+        let _ = self.connected.shutdown(Shutdown::Both); // An error means that the server has closed it first.
     }
 }
 
@@ -122,8 +122,8 @@ fn connect_tcp(host: &str, port: u16, until: Moment) -> io::Result<socket2::Sock
     Err(failed)
 }
 
-/// Connects to a Unix socket of this host without waiting. A `connect` that waits has no time limit, so it would hang while the server
-/// is stuck.
+/// Connects to a Unix socket of this host without waiting. A `connect` that waits has no time limit, so it would hang
+/// while the server is stuck.
 fn connect_unix(address: &SockAddr) -> io::Result<socket2::Socket> {
     let socket = socket2::Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
@@ -144,14 +144,15 @@ fn look_up(host: &str, port: u16, until: Moment) -> io::Result<Vec<SocketAddr>> 
     }
     let (sender, receiver) = mpsc::channel();
     let name = host.to_owned();
-    let look_up = move || drop(sender.send((name, port).to_socket_addrs().map(Vec::from_iter))); // The caller may have given up.
+    let look_up = move || drop(sender.send((name, port).to_socket_addrs().map(Vec::from_iter))); // An error: the caller timed out.
     threads::start("soloist-look-up", look_up).map_err(|error| {
         io::Error::new(error.kind(), format!("no thread could be started to look up the host: {error}"))
     })?;
     receiver.recv_timeout(left(until)?).map_err(|_| io::Error::from(ErrorKind::TimedOut))?
 }
 
-/// Returns the deadlines of attempts that follow one another. An attempt without an answer leaves time for the next.
+/// Returns the deadlines of attempts that follow one another. Each attempt gets an equal share of the time that is
+/// left.
 pub(super) fn shares(attempts: usize, until: Moment) -> impl Iterator<Item = Moment> {
     (0..attempts).map(move |done| {
         let now = Clock::system().moment();
@@ -162,7 +163,7 @@ pub(super) fn shares(attempts: usize, until: Moment) -> impl Iterator<Item = Mom
 /// Returns the time that is left until a moment.
 fn left(until: Moment) -> io::Result<Duration> {
     let left = until.since(Clock::system().moment());
-    // The system counts microseconds, and takes zero of them as no time limit.
+    // To the system, a time limit of zero microseconds means no limit.
     if left.as_micros() == 0 { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
 }
 

@@ -1,5 +1,4 @@
-//! The way to the server that has the keys. It is the server in the URL, or the server that Sentinels or the nodes of a
-//! cluster name.
+//! Finds the server that has the keys: the server in the URL, or the server that Sentinels or nodes of a cluster name.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -15,11 +14,12 @@ use crate::store::server::failure::{AskAgain, Failure};
 use crate::store::server::server_builder::Target;
 use crate::time::clock::moment::Moment;
 
-/// The most redirections of a cluster that are followed. A node that has lost the slot knows its successor, unless nodes disagree.
+/// The most redirections that are followed. One is enough, unless the nodes of the cluster disagree.
 const REDIRECTIONS: usize = 5;
 
 /// Connects to the server that has the keys of this prefix. The servers in the URL are asked one after another,
-/// beginning with the server that answered last. A server that does not answer leaves time for the next.
+/// beginning with the server that answered last. Each server gets a share of the time, so that time is left for the
+/// next server.
 pub(super) fn connect(
     target: &Target<Address>,
     prefix: &Prefix,
@@ -52,8 +52,8 @@ pub(super) fn connect(
     Err(failed.unwrap_or_else(|| Failure::unusable("the url names no server")))
 }
 
-/// Returns the failure that says more: the earlier failure if it is a server's answer, else the later failure. It is
-/// worth a retry if either of them is.
+/// Returns `before` if it is the answer of a server, and otherwise `failure`, because an answer says more. The returned
+/// failure says to retry if one of the two failures says so.
 fn more_telling(before: Option<Failure>, failure: Failure) -> Failure {
     let is_away =
         [before.as_ref(), Some(&failure)].into_iter().flatten().any(|failure| failure.retry == AskAgain::Later);
@@ -62,8 +62,8 @@ fn more_telling(before: Option<Failure>, failure: Failure) -> Failure {
     said
 }
 
-/// Returns a question that a node answers only if it has the slot of this prefix, and the slot is not being moved. This
-/// is so because the question is about a key that never exists.
+/// Returns a command that a node answers only if it has the slot of this prefix, and the slot is not being moved. The
+/// command asks for a key that never exists. If the slot is being moved, the node answers with an error.
 pub(super) fn question_of_slot(prefix: &Prefix) -> Cmd {
     cmd("EXISTS").arg(prefix.with("none")).take()
 }
@@ -89,8 +89,8 @@ fn connect_to_slot(
     Err(Failure::unavailable(what, AskAgain::Later))
 }
 
-/// Returns the node that a redirection names, as in `MOVED 866 10.0.0.7:6379`. If the redirection has no host, the host
-/// is that of the node that was asked.
+/// Returns the node that a redirection names, as in `MOVED 866 10.0.0.7:6379`. If the redirection names no host, the
+/// new node has the host of the node that was asked.
 fn moved_to(answer: &Value, asked: &ConnectionAddr) -> Option<ConnectionAddr> {
     let Value::ServerError(error) = answer else { return None };
     let (host, port) = error.details().filter(|_| error.code() == "MOVED")?.split_once(' ')?.1.rsplit_once(':')?;
@@ -131,15 +131,16 @@ fn ask_sentinel(
     }
 }
 
-/// Connects to the server that the Sentinels name, and checks that it is the primary. Until all Sentinels have heard of
-/// a failover, the server may be a replica.
+/// Connects to the server that the Sentinels name, and checks that it is the primary. Shortly after a failover, a
+/// Sentinel may still name a server that is now a replica.
 fn connect_to_primary(target: &Target<Address>, server: &ConnectionAddr, until: Moment) -> Result<Connection, Failure> {
     let (connection, role) = Connection::to(target, server, Some(cmd("ROLE")), until)?;
     unless_refused(&role)?;
     match role.as_sequence() {
         Some([Value::BulkString(role), ..]) if role == b"master" => Ok(connection),
         _ => {
-            let what = "a Sentinel names this server as the primary, and it is none: a failover may be under way";
+            let what =
+                "a Sentinel names this server as the primary, but it is not the primary: a failover may be under way";
             Err(Failure::unavailable(what, AskAgain::Later))
         }
     }

@@ -15,16 +15,17 @@ use crate::time::clock::{Clock, moment::Moment, random_below};
 /// The first pause before a retry, if the server has no room or is starting.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 
-/// The longest of these pauses. Each pause is twice as long as the previous pause.
+/// The longest of these pauses. Each pause is twice as long as the pause before.
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
-/// The most pending releases that go with one call: the claims and leases of a batch of a hundred admissions.
+/// The most pending releases that one call sends: the claims and leases of a batch of a hundred admissions.
 const MOST_RELEASES: usize = 200;
 
-/// The time until a release that failed is tried again.
+/// The time until a failed release is sent again.
 const RELEASED_LATER: Duration = Duration::from_secs(5);
 
-/// A server, which all handles of a store share. A child made by `fork` has no pending releases and no idle connections: it would read the replies to its parent.
+/// A server, which all clones of a store share. A forked child process begins without idle connections, because it
+/// would read its parent's replies on them. It also begins without pending releases: its parent sends these.
 pub(crate) struct Server<E: Engine> {
     pub(crate) engine: E,
     idle: PerProcess<Arc<IdleConnections<E::Connection>>>,
@@ -40,15 +41,15 @@ pub(super) struct PendingRelease {
     pub(super) from: Moment,
     /// The moment at which the name has expired by itself.
     pub(super) until: Moment,
-    /// Whether the release is sent alone, because it failed or was not answered in time. It might hold other releases
-    /// up, as when another transaction has locked its row.
+    /// Whether this release is sent alone, because it failed before or got no answer in time. Together with other
+    /// releases it could delay them, for example while another transaction has locked its row.
     pub(super) goes_alone: bool,
 }
 
 /// The answers to one part of a request: either its ends or its admissions.
 pub(super) struct Part<T> {
     pub(super) answers: Vec<Result<T, Failure>>,
-    /// Whether the server may have carried out an earlier attempt before the attempt that it answered.
+    /// Whether the server may have carried out an attempt before the attempt that it answered.
     pub(super) again: bool,
 }
 
@@ -77,7 +78,7 @@ impl<E: Engine> Server<E> {
         let (mut ended, mut decided) = (None, None);
         let outcome = self.call(|attempt| {
             let again = attempt.asked_since.is_some();
-            // The leases that have ended are not sent again with the admissions.
+            // A retry that follows a failed admission does not end the leases again.
             let ends = if ended.is_some() { &[] } else { request.ends };
             decided = None;
             let Answers { ends, admissions } = self.engine.carry_out(attempt, Request { ends, ..request })?;
@@ -95,12 +96,13 @@ impl<E: Engine> Server<E> {
         (ended, decided.unwrap_or_else(|| Part::failed(&failure, request.admissions.len())))
     }
 
-    /// Sends the pending releases, and then runs `exchange` on a connection. Inside an asynchronous runtime, another
-    /// thread does so if the driver needs that.
+    /// Sends the pending releases, and then runs `exchange` on a connection. If the driver can't block inside an
+    /// asynchronous runtime, another thread does both.
     ///
-    /// A failure on an idle connection is retried once on a new connection, and so is a failure that a new connection
-    /// may cure. While the server has no room, or is starting, `exchange` is retried until the deadline. So it may run
-    /// several times. The owner in a request makes the request idempotent.
+    /// After a failure on an idle connection, `exchange` is retried once on a new connection. After a failure that a
+    /// new connection may cure, it is retried once, too. While the server has no room or is starting, it is retried
+    /// until the deadline. So `exchange` can run several times, and its requests must be idempotent: each request names
+    /// its owner.
     pub(crate) fn call<T: Send>(
         &self,
         exchange: impl FnMut(&mut Attempt<E::Connection>) -> Result<T, Failure> + Send,
@@ -116,11 +118,11 @@ impl<E: Engine> Server<E> {
 
     /// Runs `exchange` until it succeeds, or must not be retried.
     ///
-    /// | the failure says | on a connection that was idle | on a new one |
+    /// | `Failure::retry` | after a failure on an idle connection | after a failure on a new connection |
     /// | --- | --- | --- |
-    /// | `AskAgain::Never` | once more, unless it concerns one name | that is the answer |
-    /// | `AskAgain::Now` | once more | once more |
-    /// | `AskAgain::Later` | after a pause, until the deadline | after a pause, until the deadline |
+    /// | `AskAgain::Never` | one retry, unless the failure concerns one name | no retry |
+    /// | `AskAgain::Now` | one retry | one retry |
+    /// | `AskAgain::Later` | retries after pauses, until the deadline | retries after pauses, until the deadline |
     fn attempts<T>(
         &self,
         until: Moment,
@@ -148,11 +150,12 @@ impl<E: Engine> Server<E> {
             may_have_happened |= failure.may_have_happened;
             let is_stale = was_idle && !failure.is_of_one_name();
             if is_stale {
-                self.idle.get().expire(); // What ended one connection has ended the others.
+                self.idle.get().expire(); // The other idle connections have probably ended, too.
             }
             let goes_on = match failure.retry {
                 AskAgain::Later => {
-                    // A server without room may say why, or just close the connection. A failure with a code says more.
+                    // A server without room may name the reason, or just close the connection. A failure with a code
+                    // says more.
                     no_room = no_room.filter(|before| before.code().is_some()).or_else(|| Some(failure.clone()));
                     pauses(&mut pause, until)
                 }
@@ -161,8 +164,7 @@ impl<E: Engine> Server<E> {
             };
             may_retry &= failure.retry == AskAgain::Later;
             if !goes_on {
-                // The failure of a server without room says more than the failure of a last attempt that had no time
-                // left.
+                // The failure of a server without room says more than a last attempt that ran out of time.
                 let is_away = failure.is_timeout() || failure.retry == AskAgain::Later;
                 let why = no_room.filter(|_| is_away).unwrap_or(failure);
                 return Err(why.perhaps_done(may_have_happened).within(target.timeout));
@@ -183,7 +185,7 @@ impl<E: Engine> Server<E> {
         answer
     }
 
-    /// Takes the idle connection that was used last and has not ended meanwhile.
+    /// Takes the idle connection that was used last. Connections that have ended meanwhile are dropped.
     fn take_idle(&self) -> Option<E::Connection> {
         iter::from_fn(|| self.idle.get().take()).find_map(|mut idle| (!E::is_closed(&mut idle)).then_some(idle))
     }
@@ -197,7 +199,7 @@ impl<E: Engine> Server<E> {
         self.pending.get().lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends the pending releases by `until`, and keeps those that failed for a later call.
+    /// Sends the pending releases until the moment `until`. Releases that fail are kept for a later call.
     fn release_pending(&self, until: Moment) {
         let (mut pending, now) = (self.pending(), Clock::system().moment());
         pending.retain(|release| now < release.until);
@@ -235,7 +237,8 @@ impl<E: Engine> Server<E> {
     }
 }
 
-/// Tries once more to send the pending releases, and closes the connections, when the last handle is dropped.
+/// Sends the pending releases once more, and closes the connections. The last handle of the store does this when it is
+/// dropped.
 impl<E: Engine> Drop for Server<E> {
     fn drop(&mut self) {
         let end = || {
@@ -244,7 +247,7 @@ impl<E: Engine> Drop for Server<E> {
             self.release_pending(now.plus(self.engine.target().timeout));
             self.idle.get().close_all();
         };
-        let _ = E::blocking(end); // Without a thread, the connections just end.
+        let _ = E::blocking(end); // If no thread can be started, the connections end without a goodbye.
     }
 }
 
@@ -253,15 +256,15 @@ fn of_the_store<T>(answers: &[Result<T, Failure>]) -> Option<Failure> {
     answers.iter().filter_map(|answer| answer.as_ref().err()).find(|failure| !failure.is_of_one_name()).cloned()
 }
 
-/// Pauses, if there is time for the pause and for another attempt, and returns whether there was. Each pause is twice
-/// as long as the previous pause. Its length is random within a factor of two, so that processes that were refused at
-/// one moment come back at different moments.
+/// Pauses if the pause ends before `until`, and returns whether it paused. The length of the pause is random, between
+/// half of `longest` and `longest`, so that processes that were refused together do not retry together. Then doubles
+/// `longest`.
 fn pauses(longest: &mut Duration, until: Moment) -> bool {
     let pause = *longest / 2 + random_below(*longest / 2);
     *longest = (2 * *longest).min(LONGEST_PAUSE);
     let is_time = Clock::system().moment().plus(pause) < until;
     if is_time {
-        thread::sleep(pause); // another client has to leave the server first, or it has to start
+        thread::sleep(pause); // until another client has left the server, or the server has started
     }
     is_time
 }

@@ -1,6 +1,6 @@
-//! The trait `Engine`: one kind of server, with its requests on one connection.
+//! The trait `Engine`: one kind of server, and the requests to it on one connection.
 //!
-//! A new kind of server is an address, a connection, and an engine.
+//! A new kind of server needs an address, a connection, and an engine.
 
 use std::io;
 use std::time::Duration;
@@ -20,18 +20,21 @@ use crate::store::event_mutex::held::Names;
 use crate::store::event_mutex::warning::StoreWarning;
 use crate::time::{clock::Clock, clock::moment::Moment};
 
-/// A kind of server. Each request is sent on the connection of an attempt, and its reply is read before the attempt ends. The caller
-/// chooses the time and the connection, repeats the request if need be, and interprets the reply for the user.
+/// A kind of server. An engine sends each request on the connection of an attempt, and reads the reply before the
+/// attempt ends. [`Server`](super::attempts::Server) chooses the connection and the time limit, and decides whether to
+/// send a request again.
 pub(crate) trait Engine: Send + Sync + Sized + 'static {
-    /// Whether the server may still commit a request after its reply was lost, for as long as a call lasts.
+    /// Whether the server may still commit a request after its reply was lost. It does so within the time limit of a
+    /// call.
     const COMMITS_LATE: bool;
 
     type Address: ServerAddress;
 
-    /// A connection. It is not used again after a failure, because its next reply might belong to the failed request.
+    /// A connection. It is dropped after a request without a reply, because the next reply on it might belong to that
+    /// request.
     type Connection: Send + 'static;
 
-    /// Runs a call on a thread that the driver may block. This is the calling thread, unless the driver must not block
+    /// Runs a call on a thread that the driver may block. This is the calling thread, unless the driver can't block
     /// inside an asynchronous runtime.
     fn blocking<T: Send>(call: impl FnOnce() -> T + Send) -> io::Result<T> {
         Ok(call())
@@ -40,34 +43,35 @@ pub(crate) trait Engine: Send + Sync + Sized + 'static {
     /// Returns the server, and the longest time of a call.
     fn target(&self) -> &Target<Self::Address>;
 
-    /// Connects and logs in. A failure says that no request was carried out.
+    /// Connects and logs in. If this fails, no request was carried out, and the failure says so.
     fn open(&self, until: Moment) -> Result<Self::Connection, Failure>;
 
-    /// Returns whether a connection has ended while it was idle. If it has not, a request on it may still be lost.
+    /// Returns whether a connection has ended while it was idle. Even after `false`, the next request may get no reply.
     fn is_closed(connection: &mut Self::Connection) -> bool;
 
-    /// Ends leases, and then decides on admissions, each in one step. Returns one answer for each lease and each
-    /// admission, in their order.
+    /// Ends leases, and then decides on admissions. Each decision is one atomic step. Returns one answer for each lease
+    /// and for each admission, in their order.
     fn carry_out(&self, attempt: &mut Attempt<Self::Connection>, request: Request<'_>) -> Result<Answers, Failure>;
 
-    /// Reads which of these names are held, and by whom. Adjacent names of one mutex are read as of one moment.
+    /// Reads which of these names are held, and their holders. Adjacent names of one mutex are read at one moment.
     fn look(&self, attempt: &mut Attempt<Self::Connection>, names: &[MutexName]) -> Result<Vec<FoundEntry>, Failure>;
 
     /// Reads the leases with a prefix, or the markers of a mutex.
     fn list(&self, attempt: &mut Attempt<Self::Connection>, names: Names<'_>) -> Result<Vec<FoundEntry>, Failure>;
 
-    /// Reads the records of these events in the log of runs, in no order.
+    /// Reads the records of these events in the log of runs, in any order.
     fn runs(&self, attempt: &mut Attempt<Self::Connection>, events: &[&str]) -> Result<Vec<NumberedRecord>, Failure>;
 
-    /// Writes records into the log of runs. The server numbers runs as they arrive. The caller passes the records of
-    /// each event next to one another. A record without an end replaces no other record.
+    /// Writes records into the log of runs. The server numbers the runs in the order in which their records arrive. The
+    /// records of one event must be adjacent in `records`. The record of a start replaces no record that the log has
+    /// already.
     fn log_runs(&self, attempt: &mut Attempt<Self::Connection>, records: &[RunRecord]) -> Result<(), Failure>;
 
-    /// Drops records from the log of runs. A record that was read without an end stays if it has an end now: the
-    /// process that wrote the end then drops the surplus.
+    /// Deletes records from the log of runs. A run in `not_ended` stays if its record has an end by now, because the
+    /// process that wrote this end also deletes the surplus.
     fn drop_runs(&self, attempt: &mut Attempt<Self::Connection>, dropped: &[DroppedRuns<'_>]) -> Result<(), Failure>;
 
-    /// Adds to the numbers of skipped occurrences in the log of runs. A request that is sent twice adds twice.
+    /// Adds to the counts of skipped occurrences in the log of runs. A request that is sent twice adds twice.
     fn count_skips(
         &self,
         attempt: &mut Attempt<Self::Connection>,
@@ -75,7 +79,7 @@ pub(crate) trait Engine: Send + Sync + Sized + 'static {
         skips: &[SkipCount],
     ) -> Result<(), Failure>;
 
-    /// Reads the numbers of skipped occurrences in the log of runs.
+    /// Reads the counts of skipped occurrences in the log of runs.
     fn skips(&self, attempt: &mut Attempt<Self::Connection>, event: &str) -> Result<Vec<SkipCount>, Failure>;
 
     /// Lists the events in the log of runs.
@@ -84,7 +88,7 @@ pub(crate) trait Engine: Send + Sync + Sized + 'static {
     /// Reads the state of the server.
     fn health(&self, attempt: &mut Attempt<Self::Connection>) -> Result<Health, Failure>;
 
-    /// Returns the error of the store for a failure, with advice.
+    /// Converts a failure into the error of the store, and adds advice.
     fn error(&self, attempted: String, failure: Failure) -> MutexError {
         failure.into_error(attempted)
     }
@@ -93,14 +97,15 @@ pub(crate) trait Engine: Send + Sync + Sized + 'static {
 /// An attempt of a call, on one connection.
 pub(crate) struct Attempt<C> {
     pub(crate) connection: C,
-    /// The deadline of this attempt. On a connection that was idle, some of the call's time is kept for another attempt.
+    /// The deadline of this attempt. On a connection that was idle, it is earlier than the call's deadline, so that
+    /// there is time for another attempt.
     pub(crate) until: Moment,
     /// The deadline of the call.
     #[cfg_attr(not(feature = "sql"), expect(dead_code))]
     pub(super) call_until: Moment,
-    /// The beginning of the call, if the server may have carried out an earlier attempt.
+    /// The time when the call began, if the server may have carried out an earlier attempt.
     pub(crate) asked_since: Option<Moment>,
-    /// Whether the connection must not be used again, although the attempt has its answers.
+    /// Whether the connection must not be used again, even if the attempt has its answers.
     pub(crate) is_broken: bool,
 }
 
@@ -117,7 +122,7 @@ impl<C> Attempt<C> {
     }
 }
 
-/// A request: leases to end, and then admissions.
+/// A request: the leases to end, and the admissions to decide on after that.
 #[derive(Clone, Copy)]
 pub(crate) struct Request<'a> {
     pub(crate) ends: &'a [EndRequest],
@@ -130,7 +135,8 @@ impl<'a> Request<'a> {
     }
 }
 
-/// The request to end the lease or claim of a name, now or later, if this owner holds it: a release, a minimum hold, or a renewal.
+/// A request to end the lease or claim of a name, now or later, if `owner` holds it. It is a release, a minimum hold,
+/// or a renewal.
 #[derive(Clone, Debug)]
 pub(crate) struct EndRequest {
     pub(crate) name: MutexName,
@@ -149,8 +155,8 @@ impl EndRequest {
 pub(crate) enum End {
     /// At once: a release.
     Now,
-    /// At once, and the owner is granted nothing more, because one of its requests may still be on its way. This is the
-    /// release of a name that this process may hold without knowing it.
+    /// At once. The owner is then granted nothing more, because a copy of its admission may still arrive. This is the
+    /// end of a name that this process may hold without knowing it.
     NowAndRevoked,
     /// One term from now: a renewal, or a minimum hold.
     After(Term),
@@ -159,22 +165,22 @@ pub(crate) enum End {
 /// The answers to a request.
 #[derive(Default)]
 pub(crate) struct Answers {
-    /// Whether the owner held each name, now or before an earlier attempt of the call.
+    /// Whether the owner held each name: now, or until an earlier attempt of the call ended the lease.
     pub(crate) ends: Vec<Result<bool, Failure>>,
     pub(crate) admissions: Vec<Result<Admitted, Failure>>,
 }
 
-/// A name that is held, and its holder, if the entry can be read.
+/// A name that is held, and its holder, or a failure if the entry can't be read.
 pub(crate) type FoundEntry = (MutexName, Result<Holder, Failure>);
 
-/// The runs that the log of an event drops, split by whether they had an end when they were read.
+/// The runs to delete from the log of an event, split by whether they had an end when they were read.
 pub(crate) struct DroppedRuns<'a> {
     pub(crate) event: &'a str,
     pub(crate) ended: Vec<String>,
     pub(crate) not_ended: Vec<String>,
 }
 
-/// The warning of a server that is a replica.
+/// The warning that the server is a replica.
 #[cfg(any(feature = "redis", feature = "postgres"))]
 pub(crate) const IS_REPLICA: &str = "the server is a replica and can't be written to: connect to its primary";
 
@@ -182,7 +188,7 @@ pub(crate) const IS_REPLICA: &str = "the server is a replica and can't be writte
 pub(crate) struct Health {
     /// The time of the server's clock.
     pub(crate) time: Option<DateTime<Utc>>,
-    /// How far the grants of live leases lie in the future.
+    /// How far the latest grant lies in the future of the server's clock, if it does.
     pub(crate) ahead: Option<Duration>,
     pub(crate) warnings: Vec<StoreWarning>,
 }

@@ -11,7 +11,7 @@ use crate::time::clock::shown::ExactDuration;
 
 const NO_ANSWER: &str = "no answer in time";
 
-/// A request that got no useful answer.
+/// The failure of a request that got no useful answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     pub(crate) kind: MutexErrorKind,
@@ -22,13 +22,13 @@ pub(crate) struct Failure {
     said: Cow<'static, str>,
     /// The error code of the server's refusal.
     code: Option<Box<str>>,
-    /// The user's next step, if the server's words don't say it.
+    /// The next step for the user, if the server's message does not name it.
     advice: Option<Cow<'static, str>>,
     /// The kind of the connection's error.
     io: Option<io::ErrorKind>,
 }
 
-/// The time of a retry, after a failure on a connection that was just made.
+/// The time of a retry, after a failure on a new connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AskAgain {
     Never,
@@ -62,8 +62,8 @@ impl Failure {
         Self { may_have_happened: true, io: Some(error.kind()), ..Self::new(kind, AskAgain::Now, said) }
     }
 
-    /// Returns the failure of an attempt to connect: no request was sent. A closed port or connection is worth a retry,
-    /// because the server may be starting or stopping, or has too many clients.
+    /// Returns the failure of an attempt to connect: no request was sent. If the port or the connection was closed, the
+    /// failure says to retry, because the server may be starting or stopping, or may have too many clients.
     pub(crate) fn not_asked(error: io::Error) -> Self {
         use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable, NotFound};
 
@@ -97,7 +97,7 @@ impl Failure {
         Self { may_have_happened: true, code, advice, ..Self::new(MutexErrorKind::Refused, retry, said) }
     }
 
-    /// Returns the failure of a request that came, by the server's clock, after its deadline or before it was sent.
+    /// Returns the failure of a request that arrived, by the server's clock, after its deadline or before it was sent.
     pub(crate) fn too_late() -> Self {
         let what = "the server did nothing, because by its clock the request was sent in the future, or came after its \
                     deadline: if that happens again, find out what sets that clock";
@@ -112,22 +112,21 @@ impl Failure {
 
     /// Returns the failure of an admission that lost each race to another process.
     #[cfg(feature = "sql")]
-    pub(crate) fn beaten(why: &'static str) -> Self {
+    pub(crate) fn lost_each_race(why: &'static str) -> Self {
         Self::new(MutexErrorKind::Unusable, AskAgain::Now, why).of_one_name()
     }
 
-    /// Returns this failure. It now says that the request changed nothing.
+    /// Returns this failure, which then says that the request changed nothing.
     pub(crate) fn undone(self) -> Self {
         Self { may_have_happened: false, ..self }
     }
 
-    /// Returns this failure. If `perhaps`, it says that the server may have carried out the request.
+    /// Returns this failure. If `perhaps` is true, it then says that the server may have carried out the request.
     pub(crate) fn perhaps_done(self, perhaps: bool) -> Self {
         Self { may_have_happened: self.may_have_happened || perhaps, ..self }
     }
 
-    /// Returns this failure as the failure of one name: the connection can still be used, and other names are not
-    /// concerned.
+    /// Limits this failure to one name: the connection and the other names can still be used.
     pub(crate) fn of_one_name(self) -> Self {
         Self { kind: MutexErrorKind::Unusable, about: Concerns::OneName, ..self }
     }
@@ -144,8 +143,8 @@ impl Failure {
         Self { advice: Some(advice.into()), ..self }
     }
 
-    /// Returns this failure of a login, with the reason why a server may not have answered, or have closed the connection. `setting` is the server's
-    /// limit of clients.
+    /// Returns this failure as the failure of a login. If the server did not answer or closed the connection, the text
+    /// names the likely reasons. `setting` is the server's setting that limits the number of clients.
     pub(crate) fn while_connecting(self, setting: &str) -> Self {
         let Some(kind) = self.io else { return self.undone() };
         let failure = Self::not_asked(io::Error::new(kind, self.said.into_owned()));
@@ -162,7 +161,7 @@ impl Failure {
         Self { said: said.into(), ..failure }
     }
 
-    /// Returns this failure with the name of the server, which is one of several.
+    /// Returns this failure with the name of the server in its text, because the store has several servers.
     #[cfg(feature = "redis")]
     pub(crate) fn of_server(self, server: &str) -> Self {
         Self { said: format!("{server}: {}", self.said).into(), ..self }
@@ -172,8 +171,8 @@ impl Failure {
         self.about == Concerns::OneName
     }
 
-    /// Returns whether two transactions were in each other's way. If so, the request changed nothing, and may succeed
-    /// at once.
+    /// Returns whether two transactions conflicted. If so, the request changed nothing, and an immediate retry may
+    /// succeed.
     #[cfg(feature = "sql")]
     pub(crate) fn is_conflict(&self) -> bool {
         self.retry == AskAgain::Now && self.code.is_some()
@@ -188,7 +187,8 @@ impl Failure {
         self.io == Some(io::ErrorKind::TimedOut)
     }
 
-    /// Returns this failure as the failure of a whole call: the text of a timeout names the time limit of the call.
+    /// Returns this failure as the failure of a whole call. The text of a timeout then names the time limit of the
+    /// call.
     pub(crate) fn within(self, timeout: Duration) -> Self {
         let said = if self.is_timeout() {
             self.said.replace(NO_ANSWER, &format!("no answer within {}", ExactDuration(timeout))).into()
@@ -209,8 +209,8 @@ fn is_hung_up(kind: io::ErrorKind) -> bool {
     matches!(kind, BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
 }
 
-/// Returns this error of a driver. If the driver did not understand the server, the text asks whether it is a server of
-/// this kind.
+/// Converts an error of a driver. If the driver did not understand the reply, the text asks whether the server is of
+/// this `kind`.
 #[cfg(feature = "sql")]
 pub(crate) fn understood(error: &io::Error, kind: &str) -> io::Error {
     use io::ErrorKind::{InvalidData, InvalidInput, Other};
@@ -227,13 +227,12 @@ pub(crate) fn understood(error: &io::Error, kind: &str) -> io::Error {
     }
 }
 
-/// Returns the text for an answer that does not follow the protocol; `kind` is the kind of server that was expected, as
-/// in "redis".
+/// Returns the text for an answer that breaks the protocol; `kind` is the expected kind of server, as in "redis".
 pub(crate) fn makes_no_sense(answer: &str, kind: &str) -> String {
     format!("the answer makes no sense: {answer}; is it a {kind} server?")
 }
 
-/// Returns the first characters of a server's words, escaped so that they fit on one line of a log.
+/// Returns the first `most` characters of a server's message, escaped so that they fit on one line of a log.
 fn on_one_line(said: &str, most: usize) -> String {
     OneLine(said.chars().take(most).collect::<String>()).to_string()
 }

@@ -1,8 +1,8 @@
-//! The idle connections of one process. The next call uses the connection that was used last, and a thread closes the
-//! others.
+//! The idle connections of one process. The next call uses the connection that was used last. A thread closes
+//! connections that no call uses.
 //!
-//! The calls of a tick follow one another closely, and share one connection. No connection is kept while a task runs,
-//! which can take minutes. A server has room for a limited number of connections, and another process may need one.
+//! The calls of a tick follow one another closely, and share one connection. While a task runs, which can take minutes,
+//! no connection is kept, because a server has room for a limited number of connections.
 
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,16 +12,18 @@ use std::time::Duration;
 use crate::base::threads;
 use crate::time::{clock::Clock, clock::moment::Moment};
 
-/// The greatest number of idle connections, and the shortest time until an idle connection is closed.
+/// The greatest number of idle connections.
 const MOST_IDLE: usize = 8;
+
+/// The shortest time until an idle connection is closed.
 const IDLE_FOR: Duration = Duration::from_millis(500);
 
 pub(super) struct IdleConnections<C>(Mutex<Idle<C>>);
 
 struct Idle<C> {
-    /// The connections, each with the moment of its last use, the latest at the end.
+    /// The connections, each with the moment of its last use. The connection that was used last is at the end.
     connections: Vec<(Moment, C)>,
-    /// The connections that only wait to be closed.
+    /// The connections that no call uses any more. The thread closes them.
     expired: Vec<C>,
     has_thread: bool,
 }
@@ -38,8 +40,8 @@ impl<C: Send + 'static> IdleConnections<C> {
         Some(self.locked().connections.pop()?.1)
     }
 
-    /// Keeps a connection for the next call. If enough connections are idle, or no thread can be started to close it
-    /// later, the connection is closed now.
+    /// Keeps a connection for the next call. If enough connections are idle, or if no thread can be started to close
+    /// this connection later, it is closed now.
     pub(super) fn keep(self: &Arc<Self>, connection: C) {
         let mut idle = self.locked();
         if idle.connections.len() < MOST_IDLE {
@@ -49,10 +51,10 @@ impl<C: Send + 'static> IdleConnections<C> {
                 return idle.connections.push((Clock::system().moment(), connection));
             }
         }
-        drop(idle); // A goodbye to the server takes a moment.
+        drop(idle); // Closing the connection takes a moment, so the lock is released first.
     }
 
-    /// Leaves all connections to the thread, which closes them, because a goodbye to the server takes a moment.
+    /// Leaves all connections to the thread. The thread closes them, because closing takes a moment.
     pub(super) fn expire(&self) {
         let mut idle = self.locked();
         let connections = mem::take(&mut idle.connections);
@@ -103,7 +105,7 @@ mod tests {
                 assert!(idle.take().is_none(), "no call uses it any more");
             }
             while Arc::strong_count(&connection) > 1 || idle.locked().has_thread {
-                thread::sleep(Duration::from_millis(10)); // between two looks at another thread
+                thread::sleep(Duration::from_millis(10)); // between two checks of the other thread
             }
         }
     }

@@ -1,5 +1,5 @@
-//! The text of a name as servers keep it, in a key or a column. It is that of the name, with `%XX` for each byte that is not plain ASCII,
-//! would need quotes, or is a brace: every client shows it, and no collation folds or pads it.
+//! The text of a name in a key or in a column of a server. Control characters, spaces, quotes, backslashes, braces and
+//! all bytes that are not ASCII are written as `%XX`. So every client can show the text, and no collation changes it.
 
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
@@ -7,22 +7,23 @@ use crate::base::escape::percent_decoded;
 use crate::lease::name::MutexName;
 use crate::store::event_mutex::held::Names;
 
-/// The bytes that a text has as `%XX`, and so every byte that is not ASCII. The text of a name has its own `%` and `/` so already.
+/// The ASCII bytes that are written as `%XX`. All other bytes are always written as `%XX`. In the text of a name, `%`
+/// and `/` are encoded already.
 const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b'{').add(b'}').add(b'"').add(b'\'').add(b'\\');
 
-/// The bytes that a part of a name has as `%XX`.
+/// The ASCII bytes that are written as `%XX` in a part of a name.
 const ENCODED_IN_A_PART: &AsciiSet = &ENCODED.add(b'%').add(b'/');
 
 pub(crate) fn of_name(name: &MutexName) -> String {
     utf8_percent_encode(&name.to_string(), ENCODED).to_string()
 }
 
-/// Returns the text of an event in the log of runs: that of a part of a name.
+/// Returns the text of an event in the log of runs. It is encoded like a part of a name.
 pub(crate) fn of_event(event: &str) -> String {
     utf8_percent_encode(event, ENCODED_IN_A_PART).to_string()
 }
 
-/// Returns the beginning of the texts of these leases or marks.
+/// Returns the beginning of the texts of these leases or markers.
 pub(crate) fn beginning(names: Names<'_>) -> String {
     match names {
         Names::LeasesWithPrefix(prefix) => format!("lease/{}", of_event(prefix)),
@@ -31,7 +32,7 @@ pub(crate) fn beginning(names: Names<'_>) -> String {
     }
 }
 
-/// Returns the lease or the mark that has this text; `None` if the text is none of these.
+/// Returns the lease or the marker with this text, or `None` if the text is neither.
 pub(crate) fn name_at(text: &str) -> Option<MutexName> {
     let name = match text.strip_prefix("lease/") {
         Some(mutex) => MutexName::lease(String::from_utf8(percent_decoded(mutex)?).ok()?).ok()?,
@@ -40,7 +41,7 @@ pub(crate) fn name_at(text: &str) -> Option<MutexName> {
     (of_name(&name) == text).then_some(name)
 }
 
-/// Returns the event that has this text; `None` if the text is none of an event.
+/// Returns the event with this text, or `None` if no event has this text.
 pub(crate) fn event_at(text: &str) -> Option<String> {
     let event = percent_decode_str(text).decode_utf8().ok()?.into_owned();
     (of_event(&event) == text).then_some(event)

@@ -12,18 +12,18 @@ use crate::time::clock::shown::ExactDuration;
 /// A server: its address, the namespace on it, and the longest time of a call.
 pub(crate) struct Target<A> {
     pub(crate) address: A,
-    /// The prefix of the keys, or the table.
+    /// The prefix of the keys, or the name of the table.
     pub(crate) namespace: String,
     pub(crate) timeout: Duration,
     #[cfg(feature = "server-tls")]
     pub(crate) tls: Tls,
 }
 
-/// The options as the user gave them. The store's `build` checks them.
+/// The options before they are checked. The store's `build` checks them.
 pub(crate) type ServerOptions<A> = Target<Result<A, InvalidOptions>>;
 
 impl<A: ServerAddress> ServerOptions<A> {
-    /// Returns the options of a URL, and the usual ones in place of those that it does not have.
+    /// Returns the options of a URL. `namespace` and `timeout` are the defaults for options that the URL does not have.
     pub(crate) fn new(url: &str, namespace: &str, timeout: Duration) -> Self {
         let read = || {
             let mut url = ServerUrl::parse::<A>(url)?;
@@ -73,7 +73,7 @@ impl<A: fmt::Display> fmt::Debug for ServerOptions<A> {
     }
 }
 
-/// Implements `Debug` for a public store, and defines its builder but for `build`, which stands beside the store.
+/// Implements `Debug` for a public store, and defines its builder with all methods except `build`.
 macro_rules! server_builder {
     (
         $(#[$builder_doc:meta])*
@@ -91,7 +91,7 @@ macro_rules! server_builder {
 
         $(#[$builder_doc])*
         #[derive(Debug)]
-        #[must_use = "it opens nothing until it is built"]
+        #[must_use = "a builder opens nothing until `build` is called"]
         pub struct $builder {
             options: $crate::store::server::server_builder::ServerOptions<$address>,
         }
@@ -115,8 +115,8 @@ macro_rules! server_builder {
                 self
             }
 
-            /// Sets the certificates, as PEM, of the authorities that may have signed the server's certificate. The
-            /// default is the system's root certificates.
+            /// Sets the certificate authorities that may have signed the server's certificate: their certificates, as
+            /// PEM. The default is the system's root certificates.
             #[cfg(feature = $tls)]
             #[cfg_attr(docsrs, doc(cfg(feature = $tls)))]
             pub fn root_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {

@@ -7,8 +7,8 @@ use chrono::{DateTime, Utc};
 use crate::store::event_mutex::warning::StoreWarning;
 use crate::time::clock::{Clock, LITTLE_STEP, moment::Moment, shown::HumanDuration};
 
-/// The last known time of a server's clock, and the moment when it arrived here. The server read its clock before that
-/// moment, so the server's time is never overestimated.
+/// A time of a server's clock, and the moment when it arrived here. The server read its clock before that moment, so
+/// [`at`](Self::at) never returns a time that is later than the server's.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ServerClock {
     micros: i64,
@@ -16,7 +16,7 @@ pub(crate) struct ServerClock {
 }
 
 impl ServerClock {
-    /// Makes the clock from a time of the server, in microseconds, which has arrived now.
+    /// Makes the clock from the server's time in microseconds, which has just arrived.
     pub(crate) fn read(micros: i64) -> Self {
         Self { micros, heard: Clock::system().moment() }
     }
@@ -36,11 +36,11 @@ impl ServerClock {
 /// The greatest drift of two clocks between two calls, in microseconds, if neither clock is set in between.
 const CLOCKS_DRIFT: i64 = 1_000_000;
 
-/// The greatest difference between two clocks that are synchronised.
+/// The greatest difference between two synchronised clocks.
 const CLOCKS_DIFFER: Duration = Duration::from_secs(10);
 
-/// Returns the warning if the server's `time` is far outside of the time from `asked` to `heard`. This host sent the
-/// request at `asked`, and got the reply at `heard`.
+/// Returns a warning if the server's `time` lies far before `asked` or far after `heard`. This host sent the request at
+/// `asked`, and got the reply at `heard`.
 pub(crate) fn difference_warning(
     asked: DateTime<Utc>,
     time: DateTime<Utc>,
@@ -54,11 +54,12 @@ pub(crate) fn difference_warning(
     (by > CLOCKS_DIFFER).then(|| StoreWarning::new(text))
 }
 
-/// Returns the warning, if grants of live leases, or the last grant, lie more than a little step in the future of the server's clock.
+/// Returns a warning if the latest grant lies in the future of the server's clock, by more than a small correction of a
+/// clock. `ahead` says how far.
 pub(crate) fn set_back_warning(ahead: Duration) -> Option<StoreWarning> {
     let text = format_args!(
         "the server's clock was set back by {} or more: a lease that a dead process left blocks its event for one more term, from \
-         the next tick that asks for it; find out what set the clock, and if it is wrong now, set it right while nothing runs",
+         the next tick that asks for it; find out what set the clock; if the clock is wrong now, correct it while nothing runs",
         HumanDuration(ahead)
     );
     (ahead > LITTLE_STEP).then(|| StoreWarning::new(text))
@@ -78,7 +79,7 @@ mod tests {
         assert_eq!(
             set_back_warning(Duration::from_secs(23 * 3600)).unwrap().to_string(),
             "the server's clock was set back by 23 h 0 min or more: a lease that a dead process left blocks its event for one more \
-             term, from the next tick that asks for it; find out what set the clock, and if it is wrong now, set it right while \
+             term, from the next tick that asks for it; find out what set the clock; if the clock is wrong now, correct it while \
              nothing runs"
         );
     }

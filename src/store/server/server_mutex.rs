@@ -1,4 +1,4 @@
-//! The store on a server of any kind: what an answer means for the user, and which releases follow from a lost answer.
+//! The store on a server of any kind: the answers for the user, and the releases that follow a lost answer.
 
 use std::fmt;
 use std::slice;
@@ -26,7 +26,7 @@ impl<E: Engine> Server<E> {
         &self.engine.target().address
     }
 
-    /// Reads which of these names are held, and by whom.
+    /// Reads which of these names are held, and their holders.
     fn held_of(&self, names: &[MutexName]) -> Result<Vec<Held>, MutexError> {
         let Some(first) = names.first() else { return Ok(Vec::new()) };
         let look_up = |name: &MutexName, failure| self.failed(format_args!("look up the holder of {name}"), failure);
@@ -38,8 +38,8 @@ impl<E: Engine> Server<E> {
         found.map_err(|failure| look_up(first, failure))?.into_iter().map(held).collect()
     }
 
-    /// Turns the server's answer to an admission into the user's answer. `again` says that the server may have carried
-    /// out an earlier attempt. A lease or claim that this process may hold without a run is released later.
+    /// Converts the server's answer to an admission into the user's answer. `again` says that the server may have
+    /// carried out an earlier attempt. A lease or claim that this process may hold without a run is released later.
     fn admitted(
         &self,
         admission: &Admission,
@@ -72,13 +72,13 @@ impl<E: Engine> Server<E> {
         }
     }
 
-    /// Turns the server's answer to a release into the user's answer. A lease that may not have ended is released again
-    /// later, after its minimum hold.
+    /// Converts the server's answer to a release into the user's answer. If the release failed, it is sent again with a
+    /// later call, but not before the minimum hold is over.
     fn released(&self, asked: &LeaseRelease, answer: Result<bool, Failure>, again: bool) -> Result<bool, MutexError> {
         let (lease, now) = (asked.lease(), Clock::system().moment());
         match answer {
-            // After the lease's deadline, it is not known whether the first attempt released the lease, or the term was
-            // over before.
+            // If there was an earlier attempt, and the lease's deadline has passed, the lease may have ended before
+            // that attempt. So the owner may not have released it.
             Ok(was_ours) => Ok(was_ours && !(again && lease.deadline() <= now)),
             Err(failure) => {
                 let from = now.plus(asked.minimum_hold().map_or(Duration::ZERO, Term::get));
@@ -88,7 +88,7 @@ impl<E: Engine> Server<E> {
         }
     }
 
-    /// Releases a name that this owner may hold: once after each of these moments, together with a later call.
+    /// Plans releases of a name that `owner` may hold: one after each moment in `from`. Later calls send them.
     fn release_after(&self, name: &MutexName, owner: Owner, from: &[Moment], until: Moment) {
         let request = EndRequest { name: name.clone(), owner, end: End::NowAndRevoked };
         let pending =
@@ -101,7 +101,7 @@ impl<E: Engine> Server<E> {
     }
 }
 
-/// As the public store that holds the server.
+/// Shows the server under the name of its public type, such as `RedisMutex`.
 #[expect(clippy::missing_fields_in_debug, reason = "its connections and pending releases are no part of its identity")]
 impl<E: Engine> fmt::Debug for Server<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -166,7 +166,7 @@ impl<E: Engine> EventMutex for Server<E> {
             Names::Each(names) => self.held_of(names),
             Names::LeasesWithPrefix(_) | Names::MarksOf(_) => {
                 let found = self.call(|attempt| self.engine.list(attempt, names));
-                let what = if matches!(names, Names::MarksOf(_)) { "marks" } else { "leases" };
+                let what = if matches!(names, Names::MarksOf(_)) { "markers" } else { "leases" };
                 let found = found.map_err(|failure| self.failed(format_args!("list the {what}"), failure))?;
                 // An entry that can't be read must not hide the others.
                 Ok(found.into_iter().map(|(name, holder)| Held::new(name, holder.ok())).collect())
@@ -176,8 +176,8 @@ impl<E: Engine> EventMutex for Server<E> {
 
     fn break_lease(&self, name: &MutexName) -> Result<Option<Held>, MutexError> {
         let held = self.held(Names::of(name))?.pop();
-        // Only the lease of this holder is broken, however late and however often the request arrives. The request is
-        // also sent if the name is not held, because replicas may have to confirm that.
+        // The request names the owner that was just read. So it breaks no other lease, even if it arrives late or
+        // twice. It is also sent if the name is free, because replicas may have to confirm that.
         let holder = held.as_ref().and_then(Held::holder);
         let owner = holder.map_or_else(Owner::unique, Holder::owner);
         let end = EndRequest { name: name.clone(), owner, end: End::Now };

@@ -9,13 +9,13 @@ use crate::outcome::run_record::skip_count::SkipCount;
 use crate::store::event_mutex::run_log::RunLog;
 
 impl<E: Engine> RunLog for Server<E> {
-    /// Drops the surplus after the write. All writers do so: the last writer sees all records, so that no more than
-    /// `keep` stay.
+    /// Writes records, and then deletes the surplus. Every writer deletes the surplus, so at most `keep` records stay
+    /// after the last writer.
     fn write(&self, records: &[RunRecord], keep: usize) -> Result<(), MutexError> {
         let events = by_event(records);
         let names: Vec<&str> = events.keys().copied().collect();
-        // A record that would not stay is not written: if the answer is lost, the retry would write it again as a new
-        // record.
+        // A record that would be surplus is not written. If the answer was lost, the retry would write it again as a
+        // new record.
         let new = events.into_values().flat_map(|new| add(Vec::new(), &new, keep).into_iter().rev());
         let new: Vec<RunRecord> = new.map(|run| run.record).collect();
         let written = self.call(|attempt| {
@@ -48,7 +48,7 @@ impl<E: Engine> RunLog for Server<E> {
     }
 }
 
-/// Returns the surplus runs of this event.
+/// Returns the surplus runs of this event, or `None` if there are none.
 fn surplus<'a>(event: &'a str, found: &[NumberedRecord], keep: usize) -> Option<DroppedRuns<'a>> {
     let mut runs: Vec<NumberedRecord> = found.iter().filter(|run| run.record.event() == event).cloned().collect();
     let surplus = split_surplus(&mut runs, keep);

@@ -1,5 +1,5 @@
-//! The URL of a server: the store's options, the parts for the driver, whether the URL asks for TLS, and whether it
-//! names this host.
+//! The URL of a server: the options of the store, and the parts for the driver. It also says whether to use TLS, and
+//! whether the server is on this host.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -8,24 +8,25 @@ use std::time::Duration;
 use crate::base::error::InvalidOptions;
 use crate::base::escape::percent_decoded;
 
-/// The address of a server, with the login, which is never displayed.
+/// The address of a server, with the login. `Display` never shows the login.
 pub(crate) trait ServerAddress: fmt::Display + Sized + Send + Sync + 'static {
     /// The kind of server, as in "redis".
     const KIND: &'static str;
 
-    /// The schemes of its URLs; the first is for people.
+    /// The schemes of the URLs. Messages suggest the first.
     const SCHEMES: &'static [&'static str];
 
-    /// The name of the public store.
+    /// The name of the public type of the store, for `Debug`.
     const STORE: &'static str;
 
-    /// The word for the part of the server that a store uses: a prefix or a table.
+    /// The word for the part of the server that a store uses: `prefix` or `table`.
     const NAMESPACE: &'static str;
 
     /// The part of a URL that asks for TLS.
     const TLS: &'static str;
 
-    /// Reads a URL whose options for the store are taken out. An error repeats no part of it, because it may contain a password.
+    /// Reads the address from a URL without the store's options. An error shows no part of the URL, because it may
+    /// contain a password.
     fn of_url(url: &mut ServerUrl<'_>) -> Result<Self, InvalidOptions>;
 
     #[cfg(test)]
@@ -33,11 +34,11 @@ pub(crate) trait ServerAddress: fmt::Display + Sized + Send + Sync + 'static {
         Self::of_url(&mut ServerUrl::parse::<Self>(url)?)
     }
 
-    /// Returns whether others can read the connection, because it leaves this host without encryption.
+    /// Returns whether others on the network can read the connection, because it leaves this host without encryption.
     fn is_overheard(&self) -> bool;
 }
 
-/// The URL of a server, in parts. An error repeats no part, because that may contain a password.
+/// The URL of a server, in parts. An error shows no part of it, because the part may contain a password.
 pub(crate) struct ServerUrl<'a> {
     /// The kind of server, as in "redis".
     kind: &'static str,
@@ -45,7 +46,7 @@ pub(crate) struct ServerUrl<'a> {
     pub(crate) scheme: String,
     /// The text between the scheme's colon and the question mark.
     pub(crate) place: &'a str,
-    /// The options behind the question mark that are not taken yet.
+    /// The options behind the question mark, without those that were taken out.
     options: Vec<&'a str>,
 }
 
@@ -57,13 +58,13 @@ impl<'a> ServerUrl<'a> {
         let parsed = Self { kind: A::KIND, scheme: scheme.to_ascii_lowercase(), place, options };
         parsed.refuse_if(!url.contains(':'), format_args!("has no scheme: it begins with {}://", A::SCHEMES[0]))?;
         if let Some((last, others)) = A::SCHEMES.split_last().filter(|_| !A::SCHEMES.contains(&&*parsed.scheme)) {
-            return Err(parsed.wrong(format_args!("has another scheme than {} or {last}", others.join(", "))));
+            return Err(parsed.wrong(format_args!("has an unknown scheme: write {} or {last}", others.join(", "))));
         }
-        parsed.refuse_if(rest.contains('#'), "has a fragment; in a password, # is written as %23")?;
+        parsed.refuse_if(rest.contains('#'), "has a #; in a password, write %23 for a #")?;
         Ok(parsed)
     }
 
-    /// Takes the option of this name out, and returns its value, decoded.
+    /// Takes the option with this name out, and returns its decoded value.
     pub(crate) fn take(&mut self, name: &str) -> Result<Option<String>, InvalidOptions> {
         let is_it = |option: &mut &str| option.split('=').next() == Some(name);
         let found: Vec<&str> = self.options.extract_if(.., is_it).collect();
@@ -72,7 +73,7 @@ impl<'a> ServerUrl<'a> {
         value.transpose().map_err(|why| self.wrong(format_args!("has a {name} {why}")))
     }
 
-    /// Takes the longest time of a call out: `500ms`, `2s` or `1m`.
+    /// Takes the option `timeout` out: the longest time of a call, as in `500ms`, `2s` or `1m`.
     pub(crate) fn take_timeout(&mut self) -> Result<Option<Duration>, InvalidOptions> {
         let Some(value) = self.take("timeout")? else { return Ok(None) };
         let (number, unit) = value.split_at(value.find(|char: char| !char.is_ascii_digit()).unwrap_or(value.len()));
@@ -87,15 +88,15 @@ impl<'a> ServerUrl<'a> {
         timeout.map(Some).ok_or_else(|| self.wrong(form))
     }
 
-    /// Takes the option of this name out, and returns whether it asks for TLS. Upper and lower case do not matter in
-    /// the option's mode. The first mode is the default, and asks for no TLS. With every other mode, the server's
-    /// certificate is checked.
+    /// Takes the option with this name out, and returns whether its value asks for TLS. The first of the `modes` is the
+    /// default, and means no TLS. With every other mode, the server's certificate is checked. The value can be in upper
+    /// or lower case.
     #[cfg(feature = "sql")]
     pub(crate) fn take_encryption(&mut self, name: &str, modes: [&str; 4]) -> Result<bool, InvalidOptions> {
         let Some(mode) = self.take(name)? else { return Ok(false) };
         let [off, first, second, third] = modes;
         let at = modes.iter().position(|known| mode.eq_ignore_ascii_case(known));
-        let wrong = || format!("has another {name} than {off} (the default), {first}, {second} or {third}");
+        let wrong = || format!("has an unknown {name}: write {off} (the default), {first}, {second} or {third}");
         at.map(|at| at > 0).ok_or_else(|| self.wrong(wrong()))
     }
 
@@ -104,7 +105,8 @@ impl<'a> ServerUrl<'a> {
         self.options.join("&")
     }
 
-    /// Refuses a URL that has an option left, other than those of the driver. Its name is not shown: it may be a part of a password.
+    /// Refuses a URL with an option that neither the store nor the driver knows. The message does not show the option,
+    /// because it may be a part of a password.
     #[cfg(any(feature = "redis", feature = "mysql"))]
     pub(crate) fn refuse_others(&self, of_store: &[&str], of_driver: &[&str]) -> Result<(), InvalidOptions> {
         use crate::base::similar::{did_you_mean, quoted};
@@ -119,7 +121,7 @@ impl<'a> ServerUrl<'a> {
         };
         let known = quoted(known, "and");
         Err(self.wrong(format_args!(
-            "has an unknown option behind the ?: {it} takes {known}; in a password, ? is written as %3F"
+            "has an unknown option behind the ?: {it} takes {known}; in a password, write %3F for a ?"
         )))
     }
 
@@ -138,13 +140,13 @@ impl<'a> ServerUrl<'a> {
     }
 }
 
-/// Reads the value of an option.
+/// Decodes the value of an option.
 fn decoded(value: &str) -> Result<String, &'static str> {
     if value.contains('@') {
-        return Err("with an @; there it is written as %40, and in a password, ? is written as %3F");
+        return Err("with an @: write %40 for the @; in a password, write %3F for a ?");
     }
     let text = percent_decoded(value).and_then(|bytes| String::from_utf8(bytes).ok());
-    text.ok_or("that is not well-formed; % itself is written as %25")
+    text.ok_or("that is not well-formed: write %25 for a %")
 }
 
 /// Returns the host and the port as a URL writes them.
@@ -152,8 +154,8 @@ pub(crate) fn host_and_port(host: &str, port: u16) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
-/// Returns whether the host in a URL is this host. Of the names, only `localhost` counts, because any other name may
-/// lead elsewhere tomorrow.
+/// Returns whether the host in a URL is this host: a loopback address, or `localhost`. Any other name may lead to
+/// another address tomorrow, so it does not count.
 pub(crate) fn is_this_host(host: &str) -> bool {
     match host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
         Ok(address) => address.to_canonical().is_loopback(),
@@ -205,11 +207,11 @@ mod tests {
         for value in ["", "2", "2h", "ms", "-2s", "+2s", "2 s", "1.5s", "secret", "99999999999s", "4294967295m2"] {
             assert_eq!(of_timeout(&format!("timeout={value}")), unit, "{value}");
         }
-        let form = "has a prefix that is not well-formed; % itself is written as %25";
+        let form = "has a prefix that is not well-formed: write %25 for a %";
         for value in ["secret%", "secret%2", "%+1", "%FF"] {
             assert_eq!(said(&format!("prefix={value}")), form, "{value}");
         }
-        let at = "has a prefix with an @; there it is written as %40, and in a password, ? is written as %3F";
+        let at = "has a prefix with an @: write %40 for the @; in a password, write %3F for a ?";
         assert_eq!(said("prefix=secret@h"), at);
         assert_eq!(said("prefix=secret&prefix=secret"), "has the option prefix twice");
         assert_eq!(of_timeout("timeout=1s&timeout=1s"), "has the option timeout twice");

@@ -13,7 +13,7 @@ use crate::base::error::InvalidOptions;
 
 const ROOTS: &str = "root certificates";
 
-/// The certificates of the user, as PEM, and the configuration that is made of them.
+/// The user's certificates, as PEM, and the TLS configuration that is made of them.
 #[derive(Default)]
 pub(crate) struct Tls {
     pub(crate) roots: Option<Vec<u8>>,
@@ -63,7 +63,7 @@ impl Tls {
         if let Some(pem) = &self.roots {
             return certificates(pem, ROOTS).map_err(io::Error::other);
         }
-        // A root certificate that can't be read is left out; if none is left, that is an error.
+        // A root certificate that can't be read is left out. It is an error if none is left.
         let system = rustls_native_certs::load_native_certs().certs;
         let is_readable = |root: &CertificateDer<'static>| RootCertStore::empty().add(root.clone()).is_ok();
         let readable: Vec<_> = system.into_iter().filter(is_readable).collect();

@@ -19,21 +19,22 @@ use crate::store::server::failure::Failure;
 use crate::store::server::server_clock::instant;
 use crate::time::clock::moment::Moment;
 
-/// The longest text of a holder in the table: there is room for the longest names, and the end of a long reason is cut off.
+/// The longest text about a holder in the table, in bytes. The longest names fit. The end of a long reason is cut off.
 const LONGEST_TEXT: usize = 3_000;
 
-/// The decisions on several admissions, which hold if the rows can be written.
+/// The decisions on several admissions. A grant is valid only if its rows are written.
 #[derive(Default)]
 pub(super) struct AdmissionPlan {
     pub(super) decisions: Vec<Result<Admitted, Failure>>,
-    /// The rows to write, in the order of the names; none if no admission needs a row.
+    /// The rows to write, in the order of the names. There are none if no admission needs a row.
     pub(super) rows: BTreeMap<RowKey, Lease>,
-    /// The names that exclude the rows, and that must be free when the rows are written.
+    /// The names that exclude the rows. They must be free when the rows are written.
     excluding: BTreeSet<RowKey>,
 }
 
 impl AdmissionPlan {
-    /// Decides on admissions in their order: each is granted whole or not at all, with this token.
+    /// Decides on admissions in their order. Each admission is granted whole or not at all, and each grant has this
+    /// token.
     pub(super) fn new(admissions: &[&Admission], look: &Snapshot, token: FencingToken) -> Self {
         let mut plan = Self::default();
         for admission in admissions {
@@ -49,7 +50,7 @@ impl AdmissionPlan {
         let ours = asked.iter().map(|(request, key)| look.of_owner(key, request.owner()));
         let ours: Vec<Option<&MutexRow>> = ours.collect();
         let is_held = |row: Option<&MutexRow>| row.is_some_and(|row| row.is_held(look.now));
-        // An earlier attempt was granted, and its answer was lost.
+        // An earlier attempt was granted, and its answer was lost. This attempt gets the token of that grant.
         if let Some(Some(lease)) = ours.last().filter(|_| ours.iter().copied().all(is_held)) {
             return Ok(Admitted::Granted(admission.granted(lease.token)));
         }
@@ -74,7 +75,7 @@ impl AdmissionPlan {
                 return Ok(refused(request)(holder));
             }
         }
-        // An earlier attempt of the admission was granted, and its run is over.
+        // An earlier attempt was granted, and its run is over. So this attempt is refused.
         if let Some(((request, _), Some(row))) = asked.iter().zip(&ours).find(|(_, ours)| ours.is_some()) {
             return Ok(refused(request)(Some(row.holder(request.name(), look.now)?)));
         }
@@ -83,9 +84,10 @@ impl AdmissionPlan {
         Ok(Admitted::Granted(admission.granted(token)))
     }
 
-    /// Returns the statements that write the rows, between the server's time of the look and `until`.
+    /// Returns the statements that write the rows. They write only in the window from the read of the rows to the
+    /// moment `until`.
     pub(super) fn statements<S: Session>(&self, tables: &Tables, look: &Snapshot, until: Moment) -> String {
-        // MySQL and PostgreSQL can both write the years from 1970 to 9999.
+        // MySQL and PostgreSQL can both write the years from 1970 to 9999. An occurrence in another year is left out.
         let occurrence = |lease: &Lease| {
             let occurrence = lease.occurrence().filter(|occurrence| (1970..10_000).contains(&occurrence.year()));
             S::later(S::EPOCH, &or_null(occurrence.map(|occurrence| occurrence.timestamp_micros())))
@@ -93,7 +95,7 @@ impl AdmissionPlan {
         let row = |(key, lease): (&RowKey, &Lease)| {
             let (now, token, owner) = (S::NOW, S::TOKEN, lease.owner());
             let (mut host, pid, term) = (encoded(&lease.holder_text()), owner.pid(), lease.term().get().as_micros());
-            host.truncate(LONGEST_TEXT); // It is ASCII.
+            host.truncate(LONGEST_TEXT); // The text is ASCII, so that it can be cut anywhere.
             let (until, occurrence) = (S::later(now, &term.to_string()), occurrence(lease));
             format!("('{key}', '{owner}', {token}, '{host}', {pid}, {now}, {until}, FALSE, {term}, {occurrence})")
         };

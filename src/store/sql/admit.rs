@@ -16,8 +16,8 @@ use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::server::{engine::Attempt, failure::Failure, server_url::ServerAddress};
 use crate::time::clock::{Clock, random_below};
 
-/// The longest pause of an admission that lost a second race. The pause is random, up to four times as long as the lost request, so
-/// that processes that ask for one name don't do so in step.
+/// The longest pause after a second lost race. The pause is random, and at most four times as long as the lost request,
+/// so that processes that ask for one name get out of step.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 /// Placeholder: no token was assigned, because nothing was written.
@@ -27,21 +27,21 @@ const NO_TOKEN: FencingToken = FencingToken::new(0);
 const CROWD: &str =
     "too many processes ask for this name at the same moment, and this one lost each race until its timeout";
 
-/// The message if other processes were faster each time, and no look showed the rows that they wrote.
-const UNSEEN: &str = "it lost the race to other processes each time, and no read showed what they wrote: if a proxy sends reads to \
-                      a replica, connect to the primary";
+/// The message if other processes were faster each time, and no read showed the rows that they wrote.
+const UNSEEN: &str = "it lost the race to other processes each time, and no read showed their rows: if a proxy sends reads to a \
+                      replica, connect to the primary";
 
 /// The reason why a transaction wrote nothing, although the earlier read had found all rows free.
 enum Lost {
-    /// Another process wrote first, or had the turn to write. `had_turn` says whether this process had the turn.
-    ToAnother { had_turn: bool },
-    /// Another transaction had locked a row. The write waited for it for this time.
+    /// Another process wrote first, or was elected to write. `was_elected` says whether this process was elected.
+    ToAnother { was_elected: bool },
+    /// Another transaction had locked a row. The write waited for this time.
     ToLock(Failure, Duration),
 }
 
 impl<S: Session> SqlEngine<S> {
-    /// Reads the rows, and writes the rows of the granted admissions. Repeats this while another process wins the race
-    /// in between.
+    /// Reads the rows, and writes the rows of the granted admissions. If another process wins the race between the read
+    /// and the write, the admission starts again.
     ///
     /// After a lock timeout, the rows are read once more. If other admissions held the lock, the name is taken now, or
     /// its row has changed. If the rows are unchanged, an open transaction holds the lock, and the admission fails.
@@ -70,14 +70,16 @@ impl<S: Session> SqlEngine<S> {
                     return Err(failure.advised(CROWD));
                 }
                 None | Some((_, Lost::ToLock(..))) => {}
-                Some((before, Lost::ToAnother { had_turn })) if look.is_as(&before) => tries += u32::from(had_turn),
-                Some((_, Lost::ToAnother { .. })) => tries = 1, // It sees the winners, and goes on until the deadline.
+                Some((before, Lost::ToAnother { was_elected })) if look.is_as(&before) => {
+                    tries += u32::from(was_elected)
+                }
+                Some((_, Lost::ToAnother { .. })) => tries = 1, // The read shows the winners: go on until the deadline.
             }
             if tries > TRIES || has_lost && began >= until {
-                return Err(Failure::beaten(if tries > TRIES { UNSEEN } else { CROWD }));
+                return Err(Failure::lost_each_race(if tries > TRIES { UNSEEN } else { CROWD }));
             }
             match self.write(attempt, &plan, &look) {
-                Ok((0, token)) => last = Some((look, Lost::ToAnother { had_turn: token != NO_TOKEN })),
+                Ok((0, token)) => last = Some((look, Lost::ToAnother { was_elected: token != NO_TOKEN })),
                 Ok((_, token)) => return Ok(AdmissionPlan::new(admissions, &look, token).decisions),
                 Err(failure) if failure.is_of_one_name() => {
                     last = Some((look, Lost::ToLock(failure, Clock::system().moment().since(began))));
@@ -86,7 +88,7 @@ impl<S: Session> SqlEngine<S> {
                 Err(failure) if !failure.is_conflict() || tries == TRIES => return Err(failure),
                 Err(_) => tries += 1,
             }
-            // After the first lost race there is no pause, because the next read mostly shows the winner.
+            // After the first lost race there is no pause, because the next read usually shows the winner.
             if mem::replace(&mut has_lost, true) {
                 let now = Clock::system().moment();
                 let longest = LONGEST_PAUSE.min(until.since(now) / 4);
@@ -95,7 +97,7 @@ impl<S: Session> SqlEngine<S> {
         }
     }
 
-    /// Reads the rows. If a name is held for longer than its term, the server's clock was set back. The name is then
+    /// Reads the rows. If a name is held for longer than its term, the server's clock was set back. Then the lease is
     /// shortened to one term from now, and the rows are read again. A live holder renews the lease in time.
     fn look_and_shorten(
         &self,
@@ -115,8 +117,8 @@ impl<S: Session> SqlEngine<S> {
         look(attempt)
     }
 
-    /// Writes the rows of a plan, all or none, and then cleans up if that is due. Returns how many rows were written, and their token;
-    /// on PostgreSQL the token is 0 if another process has the turn.
+    /// Writes the rows of a plan, all or none, and then cleans up if that is due. Returns the number of written rows,
+    /// and their token. On PostgreSQL, the token is 0 if another process was elected to write.
     fn write(
         &self,
         attempt: &mut Attempt<S>,
@@ -134,8 +136,8 @@ impl<S: Session> SqlEngine<S> {
         Ok((written, FencingToken::new(token)))
     }
 
-    /// Deletes twice as many rows as were written since the last clean-up, if that is due, so that the table shrinks. Whatever becomes of
-    /// that, the admission stands.
+    /// Counts the written rows, and cleans up if that is due: deletes at most twice as many rows as were written since
+    /// the last clean-up, so that the table shrinks. If the clean-up fails, the admission stays granted.
     fn clean_up(&self, attempt: &mut Attempt<S>, written: usize) {
         let uncleaned = self.uncleaned.fetch_add(written, Ordering::Relaxed) + written;
         if uncleaned >= ROWS_UNTIL_CLEAN_UP {

@@ -10,12 +10,12 @@ use tokio::time::timeout;
 
 use crate::time::{clock::Clock, clock::moment::Moment};
 
-/// How long the end of a connection may take.
+/// The longest time that the end of a connection can take.
 const FAREWELL: Duration = Duration::from_millis(100);
 
 /// A runtime that drives the futures of one connection on the calling thread.
 pub(crate) struct DriverRuntime {
-    /// `None` only while it is dropped.
+    /// The runtime, or `None` while this value is dropped.
     runtime: Option<Runtime>,
 }
 
@@ -25,17 +25,17 @@ impl DriverRuntime {
         Ok(Self { runtime: Some(runtime) })
     }
 
-    /// Runs a future until it is done, its time is up, or the driver panics at a reply. The caller must be
-    /// [`outside_any_runtime`].
+    /// Runs a future until it is done, its time is up, or the driver panics at a reply. The calling thread must not be
+    /// in an asynchronous runtime: see [`outside_any_runtime`].
     pub(crate) fn until<T>(&self, until: Moment, future: impl Future<Output = T>) -> io::Result<T> {
         let runtime = self.runtime.as_ref().ok_or_else(|| io::Error::other("the connection was closed"))?;
         let wait = async { timeout(until.since(Clock::system().moment()), future).await.map_err(io::Error::from) };
-        // After a panic the connection is not used again.
+        // The connection is not used again after a panic, so that its state does not matter.
         catch_unwind(AssertUnwindSafe(|| runtime.block_on(wait)))
             .unwrap_or_else(|_| Err(io::Error::other("the driver panicked at what the server answered")))
     }
 
-    /// Waits a moment for a connection's goodbye to its server.
+    /// Runs `goodbye`, which ends a connection, for a short time at most.
     pub(crate) fn leave<T>(&self, goodbye: impl Future<Output = T>) {
         let _ = self.until(Clock::system().moment().plus(FAREWELL), goodbye);
     }

@@ -35,22 +35,22 @@ use crate::time::clock::{Clock, moment::Moment, random_index};
 /// The most rows that a statement of a purge deletes.
 pub(super) const PURGED_AT_ONCE: usize = 500;
 
-/// The number of rows that admissions write until one of them cleans up. A clean-up is a transaction of its own.
+/// After this many written rows, an admission cleans up. A clean-up is a transaction of its own.
 pub(super) const ROWS_UNTIL_CLEAN_UP: usize = 8;
 
-/// The greatest number of attempts, if each of them is lost to a deadlock, or to a process whose rows no read shows.
+/// The most attempts of a request. An attempt is lost to a deadlock, or to a process whose rows no read shows.
 pub(super) const TRIES: u32 = 10;
 
 /// The engine of a table on any kind of SQL server.
 pub(crate) struct SqlEngine<S: Session> {
     target: Target<S::Address>,
     pub(super) name: TableName,
-    /// The statements that make the tables, for people.
+    /// The statements that create the tables, for users.
     pub(crate) schema: String,
     /// The server's clock, as last read on any connection.
     clock: Mutex<Option<ServerClock>>,
-    /// The rows that were written since the last clean-up. It begins at random, so that of the processes that write one row, one in
-    /// eight cleans up.
+    /// The number of rows that were written since the last clean-up. It begins at a random number. So if many processes
+    /// write one row each, one in eight of them cleans up.
     pub(super) uncleaned: AtomicUsize,
 }
 
@@ -70,7 +70,7 @@ impl<S: Session> SqlEngine<S> {
             let advice = "drop the table while nothing runs, and create it again";
             return Err(Failure::unusable(what).advised(advice));
         }
-        // A table that was there already may lack columns.
+        // A table that existed already may lack columns, so both tables are read.
         self.look_where(attempt, "FALSE")?;
         look_at_runs(attempt, [""]).map(drop)
     }
@@ -94,7 +94,7 @@ impl<S: Session> SqlEngine<S> {
         *self.clock.lock().unwrap_or_else(PoisonError::into_inner) = Some(clock);
     }
 
-    /// Ends leases. One statement ends all leases with equal ends. Returns for each lease whether its owner held it.
+    /// Ends leases, by one statement for each distinct end. Returns for each lease whether its owner held it.
     fn end(&self, attempt: &mut Attempt<S>, requests: &[EndRequest]) -> Result<Vec<Result<bool, Failure>>, Failure> {
         let asked: Vec<[String; 2]> =
             requests.iter().map(|request| [RowKey::of(&request.name).to_string(), request.owner.to_string()]).collect();
@@ -112,9 +112,9 @@ impl<S: Session> SqlEngine<S> {
         let mut were_ours: Vec<bool> = asked.iter().map(|asked| ended.iter().any(|row| row == asked)).collect();
         if attempt.asked_before().is_some() && were_ours.contains(&false) {
             let look = self.look_at(attempt, asked.iter().map(|[key, _]| key))?;
-            let ago = attempt.asked_before().unwrap_or_default(); // The look took time, too.
+            let ago = attempt.asked_before().unwrap_or_default(); // The read took time, too.
             for (was_ours, request) in were_ours.iter_mut().zip(requests) {
-                // If an earlier attempt had moved the deadline, the lease would still be there.
+                // An earlier attempt to extend the lease can't have ended it.
                 let may_be_gone = !matches!(request.end, End::After(_));
                 *was_ours |= may_be_gone && look.may_have_been_held(request, ago);
             }
@@ -122,8 +122,8 @@ impl<S: Session> SqlEngine<S> {
         Ok(were_ours.into_iter().map(Ok).collect())
     }
 
-    /// Ends these leases by one statement. The statement moves deadlines only while the call lasts, because a late copy
-    /// must not prolong a lease that was shortened meanwhile.
+    /// Ends these leases by one statement. Deadlines move only within the window of the call, because a late copy of
+    /// the statement must not prolong a lease that was shortened meanwhile.
     fn end_alike(&self, attempt: &mut Attempt<S>, end: End, names: &[&[String; 2]]) -> Result<Vec<TextRow>, Failure> {
         let ours = names.iter().map(|[key, owner]| format!("(name = '{key}' AND owner = '{owner}')"));
         let ours = ours.collect::<Vec<_>>().join(" OR ");
@@ -179,7 +179,7 @@ impl<S: Session> Engine for SqlEngine<S> {
         let ends = together_or_alone(attempt, request.ends, |attempt, asked| self.end(attempt, asked))?;
         let admissions = together_or_alone(attempt, request.admissions, |attempt, asked| self.admit(attempt, asked));
         match admissions {
-            // The leases that have ended are not asked for again.
+            // A retry of the failed admissions must not end the leases again.
             Err(failure) if !ends.is_empty() => {
                 Ok(Answers { ends, admissions: vec![Err(failure); request.admissions.len()] })
             }
@@ -245,7 +245,7 @@ impl<S: Session> Engine for SqlEngine<S> {
         })
     }
 
-    /// Adds the advice to make the table, if the table is missing or has other columns.
+    /// Adds the advice to create the table, if the table is missing or has other columns.
     fn error(&self, attempted: String, failure: Failure) -> MutexError {
         let name = self.name.as_str();
         let advice = match failure.code() {
@@ -260,8 +260,8 @@ impl<S: Session> Engine for SqlEngine<S> {
     }
 }
 
-/// Decides on all requests at once. If another transaction has locked one of the rows, each request is decided on
-/// alone, while there is time. So the other requests do not fail, too.
+/// Decides on all requests at once. If another transaction has locked one of the rows, each request is then decided on
+/// alone, while there is time, so that the other requests do not fail with it.
 fn together_or_alone<S, Q, A>(
     attempt: &mut Attempt<S>,
     asked: &[Q],
@@ -278,7 +278,7 @@ fn together_or_alone<S, Q, A>(
         Err(failure) if failure.is_of_one_name() => failure,
         answers => return answers,
     };
-    attempt.take_all_time(); // The connection is alive.
+    attempt.take_all_time(); // The connection works, so no time is kept for another.
     if locked.may_have_happened {
         attempt.asked_since.get_or_insert(began);
     }
@@ -319,7 +319,7 @@ pub(super) fn count<S: Session>(rows: &[TextRow]) -> Result<u64, Failure> {
     count.ok_or_else(|| Failure::not_understood(rows, S::Address::KIND))
 }
 
-/// Sends statements with these values in their places.
+/// Sends statements, with these values in place of their placeholders.
 pub(super) fn rows<S: Session>(
     attempt: &mut Attempt<S>,
     statements: &str,

@@ -1,5 +1,5 @@
-//! The key of a name in the table: the text of the name. The key of a text of more than 500 bytes is its first part, then `%~`, which no
-//! uncut key has, and then an id, a hash of the whole text.
+//! The key of a name in the table: the text of the name. A text of more than 500 bytes is cut: its key is the first
+//! part of the text, then `%~`, then a hash of the whole text. No key that is not cut has `%~`.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! The rows of the log of runs, as they stand in statements and answers.
+//! The rows of the log of runs: their text in statements, and their meaning in answers.
 
 use std::fmt::Display;
 
@@ -36,26 +36,26 @@ pub(super) fn record(event: &str, row: &[String]) -> Option<NumberedRecord> {
     Some(NumberedRecord { number: number.parse().ok()?, record })
 }
 
-/// The text that stands, with a reason behind it, in place of a run's id in a row that counts skipped occurrences.
+/// The beginning of the text in place of a run's id, in a row that counts skipped occurrences. The reason follows.
 const SKIPPED: &str = "skipped/";
 
-/// Reads the number of skipped occurrences from a row that has one.
+/// Reads the number of skipped occurrences from a row, if it is a row for skips.
 pub(super) fn skip_count(row: &[String]) -> Option<SkipCount> {
     let [_, run, latest, .., count] = row else { return None };
     SkipCount::new(run.strip_prefix(SKIPPED)?, count.parse().ok()?, instant(latest.parse().ok()?))
 }
 
-/// Returns the text in place of a run, in the row that counts what was skipped for this reason.
+/// Returns the text in place of a run's id, in the row that counts the occurrences skipped for this reason.
 pub(super) fn of_reason(reason: &str) -> String {
     format!("{SKIPPED}{reason}")
 }
 
-/// Returns these records as rows.
+/// Returns the values of these records, for a statement.
 pub(super) fn rows<S: Session>(records: &[RunRecord]) -> String {
     records.iter().map(row::<S>).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the condition for the runs that are dropped.
+/// Returns the condition for the runs to delete.
 pub(super) fn any_of(dropped: &[DroppedRuns<'_>]) -> String {
     let which = dropped.iter().flat_map(|DroppedRuns { event, ended, not_ended }| {
         let event = RowKey::of_event(event);
@@ -83,7 +83,7 @@ fn row<S: Session>(record: &RunRecord) -> String {
     )
 }
 
-/// Returns a value as it stands in a statement, or `NULL` for none.
+/// Returns the text of a value for a statement, or `NULL` for none.
 pub(super) fn or_null(value: Option<impl Display>) -> String {
     value.map_or_else(|| "NULL".to_owned(), |value| value.to_string())
 }

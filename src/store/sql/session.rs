@@ -12,38 +12,42 @@ pub(crate) type TextRow = Vec<String>;
 
 /// A connection to one kind of SQL server, with the statements in its dialect.
 ///
-/// All texts in the statements are plain ASCII without quotes, and stand between quotes as they are.
+/// All texts in the statements are plain ASCII without quotes, so that they need no escapes between quotes.
 pub(crate) trait Session: Sized + Send + 'static {
     type Address: ServerAddress;
 
     /// The character around a table's name.
     const QUOTE: char;
-    /// The statements that make the tables of the default name.
+    /// The statements that create the tables with the default name.
     const SCHEMA: &'static str;
-    /// The error code for a missing table, and the error codes for a table with other columns.
+    /// The error code for a missing table.
     const NO_TABLE: &'static str;
+    /// The error codes for a table with other columns.
     const OTHER_COLUMNS: &'static [&'static str];
-    /// The server's time, the first instant of 1970, and the token of an admission, as expressions.
+    /// The expression for the server's time.
     const NOW: &'static str;
+    /// The expression for the first instant of 1970.
     const EPOCH: &'static str;
+    /// The expression for the token of the rows that an admission writes.
     const TOKEN: &'static str;
 
-    /// The statements, in files that explain their places.
+    /// The statements. Their files explain the placeholders.
     const LOOK: &'static str;
     const SHORTEN: &'static str;
     const ADMIT: &'static str;
     const END: &'static str;
-    /// The release of one name, which also revokes its owner; `None` if `END` does so.
+    /// The release of one name that also revokes its owner; `None` if `END` revokes owners.
     const REVOKE: Option<&'static str>;
     const CLEAN_UP: &'static str;
     const HEALTH: &'static str;
-    /// The search for other users who can run code with the rights of all users of the tables; empty if there are none. It needs no right.
+    /// The search for other users who can run code with the rights of all users of the tables. It needs no right. It is
+    /// empty if no other user can.
     const STRANGERS: &'static str;
     const LOOK_AT_RUNS: &'static str;
     const LOG_RUNS: &'static str;
     const COUNT_SKIPS: &'static str;
 
-    /// Connects and logs in. A failure says that no request was carried out.
+    /// Connects and logs in. If this fails, no request was carried out, and the failure says so.
     fn open(target: &Target<Self::Address>, until: Moment) -> Result<Self, Failure>;
 
     /// Returns whether the connection has ended while it was idle.
@@ -54,36 +58,36 @@ pub(crate) trait Session: Sized + Send + 'static {
 
     fn tables(&self) -> &Tables;
 
-    /// Sends statements, which are carried out all or not at all, and reads all rows by `until`. After a conflict or a lock timeout
-    /// the session can be used again.
+    /// Sends statements, and reads all their rows by `until`. Either all statements are carried out, or none. After a
+    /// conflict or a lock timeout, the session can be used again.
     fn query(&mut self, statements: &str, until: Moment) -> Result<Vec<TextRow>, Failure>;
 
-    /// Returns the warnings about a server and a table with this `health`.
+    /// Returns the warnings about a server and a table, from the rows that `HEALTH` returns.
     fn warnings(health: &[TextRow]) -> Vec<StoreWarning>;
 }
 
-/// Returns the values of a field of `health`: the second columns of the rows that have the field in the first.
+/// Returns the values of a field of `health`: the second columns of the rows whose first column is `what`.
 pub(crate) fn values_of<'a>(health: &'a [TextRow], what: &str) -> Vec<&'a str> {
     let rows = health.iter().filter(|row| row.first().is_some_and(|first| first == what));
     rows.filter_map(|row| row.get(1).map(String::as_str)).collect()
 }
 
-/// Warns of a table that is not as it should be, so that names may be mixed up or granted twice.
+/// Returns the warning about a wrong table. With such a table, names may be mixed up or granted twice.
 pub(crate) fn wrong_table(what: &str) -> StoreWarning {
     StoreWarning::new(format_args!(
         "the table is wrong: {what}; drop it while nothing runs, and create it with create_table() or `soloist create-table`"
     ))
 }
 
-/// Returns plain texts between quotes, with commas between them. Without texts it returns `NULL`, because `IN (NULL)`
-/// matches nothing.
+/// Returns plain texts in quotes, with commas between them. Without texts, returns `NULL`, because `IN (NULL)` matches
+/// nothing.
 pub(super) fn list(texts: impl IntoIterator<Item = impl std::fmt::Display>) -> String {
     let texts: Vec<String> = texts.into_iter().map(|text| format!("'{text}'")).collect();
     if texts.is_empty() { "NULL".to_owned() } else { texts.join(", ") }
 }
 
-/// Returns the longest wait of a statement for a row that another transaction has locked. The wait is so short that the
-/// server's error arrives within an attempt.
+/// Returns the longest wait of a statement for a row that another transaction has locked. The wait is short, so that
+/// the server's error arrives within an attempt.
 pub(crate) fn lock_timeout(timeout: Duration) -> Duration {
     timeout / 4
 }

@@ -19,7 +19,7 @@ use crate::time::clock::LITTLE_STEP;
 /// The rows of several names, as read at one time.
 pub(super) struct Snapshot {
     pub(super) clock: ServerClock,
-    /// The server's time, in microseconds.
+    /// The server's time before the rows were read, in microseconds.
     pub(super) now: i64,
     entries: HashMap<Box<str>, MutexRow>,
 }
@@ -34,13 +34,13 @@ pub(super) struct MutexRow {
     until: i64,
     /// Whether the name was released. A released name is free even before its end.
     is_released: bool,
-    /// The term of its last grant or renewal, in microseconds.
+    /// The term of the last grant or renewal, in microseconds.
     term: i64,
     occurrence: Option<i64>,
 }
 
 impl Snapshot {
-    /// Reads the rows that the statement returns. Returns `None` if the rows make no sense.
+    /// Reads the rows that the statement `LOOK` returns. Returns `None` if they make no sense.
     pub(super) fn read(rows: &[TextRow]) -> Option<Self> {
         let (mut now, mut entries) = (None, HashMap::with_capacity(rows.len()));
         for row in rows {
@@ -59,12 +59,13 @@ impl Snapshot {
         Some(Self { clock: ServerClock::read(now), now, entries })
     }
 
-    /// Returns the holder of a name that is held.
+    /// Returns the holder of a name, or `None` if the name is free.
     pub(super) fn holder(&self, name: &MutexName) -> Option<Result<Holder, Failure>> {
         Some(self.holds(&RowKey::of(name))?.holder(name, self.now))
     }
 
-    /// Returns the held names among `listed`, with their holders. Rows whose keys were cut are left out.
+    /// Returns the held names among `listed`, with their holders. Rows with cut keys are left out, because their names
+    /// are not known.
     pub(super) fn listed(&self, listed: Names<'_>) -> Vec<FoundEntry> {
         let names = self.entries.keys().filter_map(|key| key_text::name_at(key)).filter(|name| listed.contain(name));
         names.filter_map(|name| self.holder(&name).map(|holder| (name, holder))).collect()
@@ -74,13 +75,13 @@ impl Snapshot {
         self.entries.get(&key.0).filter(|entry| entry.is_held(self.now))
     }
 
-    /// Returns the row of this name if this owner wrote it, whether it is held or not.
+    /// Returns the row of this name if this owner wrote it, even if the name is no longer held.
     pub(super) fn of_owner(&self, key: &RowKey, owner: Owner) -> Option<&MutexRow> {
         self.entries.get(&key.0).filter(|entry| entry.is_of(owner))
     }
 
-    /// Returns whether this name is held for longer than its term, because the server's clock was set back since the last grant or
-    /// renewal.
+    /// Returns whether this name is held for longer than its term. That is so if the server's clock was set back after
+    /// the last grant or renewal.
     pub(super) fn outlasts_its_term(&self, key: &RowKey) -> bool {
         // Times are read one after another, so a difference below this tolerance means nothing.
         let tolerance = i64::try_from(LITTLE_STEP.as_micros()).unwrap_or(i64::MAX);
@@ -88,15 +89,14 @@ impl Snapshot {
         self.holds(key).is_some_and(|entry| entry.until > longest(entry))
     }
 
-    /// Returns whether another read of these names has found equal rows: nothing was granted, released or renewed in
-    /// between.
+    /// Returns whether both reads found equal rows, so that nothing was granted, released or renewed between them.
     pub(super) fn is_as(&self, other: &Self) -> bool {
         self.entries == other.entries
     }
 
-    /// Returns whether the owner may still have held the name so long ago. It may if its row has ended since then, or
-    /// if another owner has acquired the name since then. In both cases, an earlier attempt of this request may have
-    /// ended the lease.
+    /// Returns whether the owner may have held the name at the time `ago` before now. That is so if the owner's row
+    /// ended after that time, or if another owner has acquired the name since. Then an earlier attempt of this request
+    /// may have ended the lease.
     pub(super) fn may_have_been_held(&self, request: &EndRequest, ago: Duration) -> bool {
         let then = self.now.saturating_sub(i64::try_from(ago.as_micros()).unwrap_or(i64::MAX));
         let ended = |entry: &MutexRow| entry.is_of(request.owner) && then <= entry.until;
@@ -113,11 +113,11 @@ impl MutexRow {
         self.owner == owner.to_string()
     }
 
-    /// Returns the holder by the server's time; or a failure if another program has written the row.
+    /// Returns the holder, at the server's time `now`. Returns a failure if another program has written the row.
     pub(super) fn holder(&self, name: &MutexName, now: i64) -> Result<Holder, Failure> {
         let owner = Quoted::new(&self.owner);
         let foreign =
-            |_| Failure::unreadable(&format!("{name} has the owner {owner} in the table, which is none of ours"));
+            |_| Failure::unreadable(&format!("{name} has the owner {owner} in the table, which soloist did not write"));
         let owner = self.owner.parse().map_err(foreign)?;
         let host = percent_decode_str(&self.host).decode_utf8_lossy();
         let holder = Holder::new(owner, self.token, host, instant(self.since), instant(self.until));

@@ -4,10 +4,10 @@ use std::fmt::{Display, Write};
 
 use crate::base::error::InvalidOptions;
 
-/// The table's name in the documentation, and the default.
+/// The name of the table in the documentation, which is also the default.
 pub(crate) const TABLE: &str = "soloist_mutexes";
 
-/// The name of a table. The name of its schema or database may stand before it.
+/// The name of a table. It can begin with the name of a schema or a database, as in `app.mutexes`.
 pub(crate) struct TableName(Box<str>);
 
 impl TableName {
@@ -29,13 +29,12 @@ impl TableName {
         &self.0
     }
 
-    /// Returns the name of the schema, if there is one, and the table's own.
+    /// Returns the name of the schema, or an empty text, and the name of the table without it.
     pub(super) fn parts(&self) -> (&str, &str) {
         self.0.split_once('.').unwrap_or(("", &self.0))
     }
 
-    /// Returns the statements that make the tables, for a table of this name. `schema` has the statements for the
-    /// default name.
+    /// Returns the statements that create the tables with this name. `schema` has the statements for the default name.
     pub(super) fn in_schema(&self, schema: &str, tables: &Tables) -> String {
         // The names of the indexes begin with the table's name, without its schema.
         let (_, name) = self.parts();
@@ -47,16 +46,17 @@ impl TableName {
     }
 }
 
-/// The names of the table of mutexes and of the table of the log of runs, as they stand in statements.
+/// The names of the table of mutexes and of the table of the log of runs, quoted for statements.
 pub(crate) struct Tables {
     mutexes: String,
     runs: String,
-    /// The name of the index on the ends of the rows of mutexes.
+    /// The name of the index on the column `expires_at` of the table of mutexes.
     index_of_ends: String,
 }
 
 impl Tables {
-    /// Makes the quoted names of both tables. `schema` stands before each of them: a quoted name and a dot, or nothing.
+    /// Makes the quoted names of both tables. Each begins with `schema`, which is a quoted name and a dot, or an empty
+    /// text.
     pub(crate) fn new(name: &str, quote: char, schema: &str) -> Self {
         let quoted = |name: &str| {
             let parts: Vec<String> = name.split('.').map(|part| format!("{quote}{part}{quote}")).collect();
@@ -69,7 +69,8 @@ impl Tables {
         }
     }
 
-    /// Returns a statement in one line, with these values in its places and with the names of the tables.
+    /// Returns a statement in one line. Its placeholders, such as `{rows}`, are replaced by these values and by the
+    /// tables' names.
     pub(super) fn fill(&self, statement: &str, values: &[(&str, &dyn Display)]) -> String {
         let names: [(&str, &dyn Display); 3] =
             [("mutexes", &self.mutexes), ("runs", &self.runs), ("index", &self.index_of_ends)];
@@ -80,7 +81,7 @@ impl Tables {
             let (place, rest) = part.split_once('}').expect("each place ends");
             let value = names.iter().chain(values).find(|(known, _)| *known == place);
             let (_, value) = value.expect("each place has a value");
-            let _ = write!(filled, "{value}{rest}"); // A text takes all.
+            let _ = write!(filled, "{value}{rest}"); // Writing to a text never fails.
         }
         filled
     }

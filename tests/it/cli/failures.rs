@@ -217,7 +217,7 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
     (
         "$S run --name j --wait 5s --every '* * * * *' -- true",
         64,
-        "waits for the run before it with --on-overlap queue-one",
+        "write --on-overlap queue-one: then a scheduled time waits for the end of the previous run",
     ),
     ("$S run --name j --no-such -- true 2>&1 | grep -q 'as a value'; test $? = 1", 0, ""),
     ("$S run --name j --timezone UTC -- true", 64, "--every <TIMES>"),

@@ -26,9 +26,9 @@ fn a_holder_that_is_asked_stops_and_its_successor_is_left_alone(place: &Place) {
     // An hour for the request to stop, which outlives its answer.
     let asked = succeeds(&mut place.soloist("unlock j --wait 1h"));
     assert_eq!(asked.printed, "j is free: its holder has stopped\n");
-    asked
-        .says(&format!("soloist: j is held by {host}, pid {}, since ", first.id()))
-        .says("soloist: it is asked to stop, which a run sees when it next renews its lease; waiting for 1 h 0 min\n");
+    asked.says(&format!("soloist: j is held by {host}, pid {}, since ", first.id())).says(
+        "soloist: its holder is asked to stop: a run sees this when it next renews its lease; waiting for 1 h 0 min\n",
+    );
     assert!(!group_lives(group));
     first.ended().exits_with(143).says("because an operator frees its lease");
     place.is_free();
@@ -83,13 +83,13 @@ fn a_guard_cannot_be_asked_and_learns_of_force(place: &Place) {
     assert!(began.elapsed() >= Duration::from_secs(2) && refused.printed.is_empty(), "{refused:?}");
     refused
         .says(ADVICE)
-        .says(" unless its holder renews it:\n  if its lease is long, the holder reads the request late: wait longer, with `--wait 5m`\n")
-        .says("  if it has a fixed term, is a `LeaseGuard`, or is a function that never checks for its cancellation: end its process, or wait\n")
-        .says("  if its process is dead: wait, or free it at once with `--force`; a holder that lives would run beside the next one\n");
+        .says(" unless its holder renews it:\n  if the lease is long, the holder reads the request late: wait longer, with `--wait 5m`\n")
+        .says("  if the lease has a fixed term, is held by a `LeaseGuard`, or by a function that never checks for its cancellation: end the holder's process, or wait\n")
+        .says("  if the holder's process is dead: wait, or free the lease at once with `--force`; a holder that lives would run beside the next one\n");
     assert!(!guard.is_lost() && place.holder().is_some());
 
     let forced = succeeds(&mut place.soloist("unlock --force j"));
-    assert_eq!(forced.printed, "j is free: whoever held it learns of that when it next renews its lease\n");
+    assert_eq!(forced.printed, "j is free: the former holder sees this when it next renews its lease\n");
     let (this, lines) = (std::process::id(), forced.errors.lines().count());
     assert!(forced.errors.starts_with("soloist: j is held by ") && lines == 1, "{forced:?}");
     forced.says(&format!(", pid {this}, since "));

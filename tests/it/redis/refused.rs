@@ -103,7 +103,7 @@ fn a_damaged_token_is_told_by_its_key() {
         server.ask(damage);
         let error = refused(&server.url());
         assert!(error.is_unusable(), "{error}");
-        let advice = "something else than a token is at the key {soloist}:token: delete that key";
+        let advice = "the value at the key {soloist}:token is no token: delete that key";
         assert!(error.to_string().contains(advice), "{error}");
     }
     assert_eq!(server.ask(&["TYPE", "{soloist}:token"]).text(), "list", "it was left as it was");

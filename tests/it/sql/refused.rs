@@ -200,8 +200,8 @@ fn four_grants_are_enough_for_all_but_the_table<S: Trouble>() {
     assert!(text.ends_with(RIGHTS), "{text}");
 }
 
-const RIGHTS: &str = "; its user needs SELECT, INSERT, UPDATE and DELETE on the table, for a log of runs also on the table with _runs \
-                      behind its name, and CREATE to make them";
+const RIGHTS: &str = "; the user in the url needs SELECT, INSERT, UPDATE and DELETE on the table; for a log of runs, it needs them \
+                      on the table with _runs behind its name, too; to create the tables, it needs CREATE";
 
 fn a_missing_grant_is_said<S: Trouble>() {
     let server = S::start();

@@ -47,7 +47,7 @@ fn an_encrypted_connection_needs_the_authority_of_the_server<S: Trouble>() {
 fn a_plain_connection_to_a_server_that_wants_encryption_is_refused<S: Trouble>() {
     let text = refused(&S::open(&S::with_tls().url(), LONG));
     let advice = if text.contains(" in mysql:") {
-        "; the user or the password in the url is wrong, or it wants TLS, as in ?ssl-mode=REQUIRED"
+        "; the user or the password in the url is wrong, or the server wants TLS: write ?ssl-mode=REQUIRED"
     } else {
         "; the user or the password in the url is wrong, or pg_hba.conf lets no client in from here, or not without TLS"
     };

@@ -2,24 +2,24 @@
 --
 -- rows:       the rows, in the order of their names
 -- names:      their names
--- excluding:  names of which none may be held, or NULL
+-- excluding:  the names that must not be held, or NULL
 -- owners:     the owners of the rows
--- looked:     the server's time of the look that came before, in microseconds
--- until:      the server's time of the call's deadline, in microseconds
+-- looked:     the server's time when the rows were read, in microseconds
+-- until:      the server's time at the deadline of the call, in microseconds
 --
--- Returns, behind the commit, the number of rows that were written, and their token. No row is written if another owner
--- was granted one of these names in between; or if a name has a row of its owner already, released or not, because this
--- is a late copy. A query counts the rows, because a setting of the client decides which rows the server counts as
--- affected.
+-- Returns, after the commit, the number of written rows, and their token. No row is written if another owner was
+-- granted one of these names since the rows were read. No row is written, either, if a name already has a row of the
+-- same owner, released or not: then this request is a late copy. A query counts the rows, because the server's own
+-- count of affected rows depends on a setting of the client.
 --
--- The first error ends these statements, before the commit.
+-- If a statement fails, the statements after it are not run, so that nothing is committed.
 --
 -- The token of all rows is higher than all tokens in the table, and not below the time.
 SELECT GREATEST(COALESCE(MAX(token), 0) + 1, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))) INTO @soloist_token
 FROM {mutexes};
 START TRANSACTION;
--- The first assignment decides whether a row is taken over; the others see its result. A row of the same owner is not
--- taken over.
+-- The first assignment decides whether a row is replaced; the others use its result. A row that has the owner of the
+-- request already is not replaced.
 INSERT INTO {mutexes} (name, owner, token, host, pid, acquired_at, expires_at, released, term_us, occurrence) VALUES {rows}
 ON DUPLICATE KEY UPDATE
     owner = IF(
@@ -35,14 +35,15 @@ ON DUPLICATE KEY UPDATE
     released = IF(@soloist_takes, VALUES(released), released),
     term_us = IF(@soloist_takes, VALUES(term_us), term_us),
     occurrence = IF(@soloist_takes, VALUES(occurrence), occurrence);
--- If this transaction wrote a row and must not be committed, this makes it fail, by inserting rows that the primary key
--- refuses. These are a row that another owner was granted in between; or all rows, if the server's time is outside of
--- the window, or if a name that excludes them is held. The statement reads only these names, because it locks all rows
--- that it reads. A transaction that wrote no row commits nothing, and needs no other round trip.
+-- If this transaction wrote a row but must not be committed, this statement makes it fail: it inserts rows that exist
+-- already, which the primary key refuses. It inserts the rows that another owner was granted since the read. It inserts
+-- all rows if the server's time is outside of the window, or if an excluding name is held. The statement reads only
+-- these names, because it locks all rows that it reads. If the transaction wrote no row, the statement inserts nothing,
+-- and the commit changes nothing.
 --
 -- The excluding names are read, and locked, after the rows were written, at any isolation level. Two admissions that
--- exclude each other would wait for each other: the server ends one of them, which then reads again. Locks for reading
--- exclude no other readers.
+-- exclude each other then wait for each other. The server ends one of them, and that admission reads again. These locks
+-- do not exclude other readers.
 INSERT INTO {mutexes} SELECT * FROM {mutexes} FORCE INDEX (PRIMARY)
 WHERE name IN ({names}) AND (
     owner NOT IN ({owners}) OR token <> @soloist_token

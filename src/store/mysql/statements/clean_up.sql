@@ -2,8 +2,8 @@
 -- The row with the highest token stays, because the next token is counted from it. Rows that another transaction has
 -- locked stay, too.
 --
--- index:  the index of the ends: a server would look at, and lock, all of a small table
--- batch:  how many rows are deleted at most
+-- index:  the index on expires_at; without it, a server would read and lock all rows of a small table
+-- batch:  the most rows to delete
 SELECT COALESCE(MAX(token), 0) INTO @soloist_last FROM {mutexes};
 DELETE ended FROM (
     SELECT name FROM {mutexes} FORCE INDEX ({index})

@@ -2,20 +2,21 @@
 --
 -- ours:    the names with their owners, as conditions, in the order of the names
 -- micros:  how many microseconds from now they end; 0: they are released
--- asked:   the server's time before which it was not asked to end later, in microseconds
--- until:   the server's time of the call's deadline, in microseconds
+-- asked:   the server's time when the request was sent, in microseconds
+-- until:   the server's time at the deadline of the call, in microseconds
 --
--- Returns the name and the owner of each row that was held by its owner and had not ended. Then returns a row without a
--- name, but with the server's time: if this is outside of the window, no end was moved to later. The time is read when
--- the rows are locked, because a time that was read before the wait for the locks may be too early. The statements read
--- only these names, because they lock all rows that they read.
+-- Returns the name and the owner of each row that its owner still held. Then returns a row with an empty name and the
+-- server's time. If this time is outside of the window, no end was moved to a later time. The time is read after the
+-- rows were locked, because the wait for the locks takes time. The statements read only these names, because they lock
+-- all rows that they read.
 START TRANSACTION;
 SELECT COUNT(*) INTO @soloist_locked FROM {mutexes} FORCE INDEX (PRIMARY) WHERE v1 AND ({ours}) FOR UPDATE;
 SET @soloist_now = UTC_TIMESTAMP(6);
 SET @soloist_micros = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', CAST(@soloist_now AS DATETIME(6)));
 SELECT name, owner FROM {mutexes} FORCE INDEX (PRIMARY)
 WHERE expires_at > CAST(@soloist_now AS DATETIME(6)) AND NOT released AND ({ours}) FOR UPDATE;
--- A row that has ended, but is still its owner's, is released, too: the name would be held again if the clock was set back.
+-- An ended row that still has its owner is released, too. Otherwise the name would be held again if the clock was set
+-- back.
 UPDATE {mutexes} FORCE INDEX (PRIMARY)
 SET expires_at = IF(
         {micros} = 0, LEAST(expires_at, CAST(@soloist_now AS DATETIME(6))),

@@ -1,8 +1,8 @@
--- Returns facts about the server and the table, as rows of a name and a value. `ahead` says how far the grants of held
--- names lie in the future at most, in microseconds.
+-- Returns facts about the server and the table, as rows of a name and a value. `ahead` says how far the latest grant of
+-- a held name lies in the future, in microseconds.
 --
--- schema:  the database that the table is in, or nothing if it is the one of the connection
--- table:   what it is called there
+-- schema:  the database of the table, or an empty text for the database of the connection
+-- table:   the name of the table in this database
 SELECT 'time', TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
 SELECT 'version', VERSION();
 SELECT 'read_only', @@global.read_only;

@@ -2,7 +2,7 @@
 --
 -- rows:  the records, with a value for each of the columns below
 --
--- A record of a start that arrives after the end of its run does not undo the end.
+-- If the record of a start arrives after the end of its run, the end stays.
 INSERT INTO {runs} (event, run, occurrence, host, pid, token, started_at, ended_at, result, error, attempts, v1)
 VALUES {rows}
 ON DUPLICATE KEY UPDATE

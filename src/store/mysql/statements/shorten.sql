@@ -1,9 +1,9 @@
--- Moves the end of these names to one term from now, if they would be held for longer. Such a name was granted or
+-- Moves the end of these names to one term from now, if they are held for longer than that. Such a name was granted or
 -- renewed before the server's clock was set back.
 --
 -- names:  the names
 --
--- The time is read when the rows are locked: a time that was read earlier may be before a renewal that came in between.
+-- The time is read after the rows were locked. Otherwise it could be earlier than a renewal that came before the lock.
 START TRANSACTION;
 SELECT COUNT(*) INTO @soloist_locked FROM {mutexes} FORCE INDEX (PRIMARY) WHERE name IN ({names}) FOR UPDATE;
 SET @soloist_now = UTC_TIMESTAMP(6);

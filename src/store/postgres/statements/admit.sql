@@ -2,45 +2,48 @@
 --
 -- rows:       the rows, in the order of their names
 -- names:      their names
--- excluding:  names of which none may be held, or NULL
+-- excluding:  the names that must not be held, or NULL
 -- owners:     the owners of the rows
--- looked:     the server's time of the look that came before, in microseconds
--- until:      the server's time of the call's deadline, in microseconds
+-- looked:     the server's time when the rows were read, in microseconds
+-- until:      the server's time at the deadline of the call, in microseconds
 --
--- Returns, as the last row, the number of rows that were written, and their token. No row is written if another owner
--- was granted one of these names in between, or a name that excludes them. No row is written, either, if a name has a
--- row of its owner already, released or not, because this is a late copy; or if the server's time is outside of the
--- window. The token is 0 if another process has the turn.
+-- Returns, as the last row, the number of written rows, and their token. No row is written if another owner was granted
+-- one of these names, or an excluding name, since the rows were read. No row is written, either, if a name already has
+-- a row of the same owner, released or not: then this request is a late copy. No row is written if the server's time is
+-- outside of the window. The token is 0 if another process is elected to write.
 --
--- A server that is sent several statements at once carries out all of them or none.
+-- The server runs statements that are sent together as one transaction: all of them or none.
 --
--- A secret in the table is part of the keys of all locks, so that a user without the right to read the table can't
--- compute the keys. The first admission of all writes the secret.
+-- The keys of all locks depend on a secret in the table, so that a user without the right to read the table can't
+-- compute the keys. The first of all admissions writes the secret.
 INSERT INTO {mutexes} (name, owner, token, host, pid, acquired_at, expires_at, released, term_us)
 SELECT 'advisory-key', md5(concat(random(), clock_timestamp(), random())), 0, '', 0, 'epoch', 'epoch', true, 0
 WHERE NOT EXISTS (SELECT FROM {mutexes} WHERE name = 'advisory-key')
 ON CONFLICT (name) DO NOTHING;
--- One of the processes that ask for one first name at one moment has the turn. Its rows get a token that is higher than
--- all others, and not below the time. The other processes get 0. The settings last for this transaction.
+-- Several processes may ask for one first name at the same moment. Only one of them is elected to write. Its rows get a
+-- token that is higher than all others, and not below the time. The other processes get the token 0. The settings last
+-- for this transaction.
 SELECT set_config('soloist.key', owner, true), set_config('soloist.token', CASE
     WHEN pg_try_advisory_xact_lock(hashtextextended(owner || least({names}), 1))
     THEN greatest((SELECT max(token) FROM {mutexes}) + 1, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
     ELSE 0
 END::text, true) FROM {mutexes} WHERE name = 'advisory-key';
--- Admissions share one lock. An admission with more than 50 names takes this lock alone, and no others, because a
--- server has memory for 64 locks in each transaction, on average. So this admission waits for all others, and all
--- others wait for it.
+-- Admissions share one lock. An admission with more than 50 names does not share this lock, and takes no other, because
+-- a server has memory for about 64 locks in each transaction. So this admission waits for all others, and all others
+-- wait for it.
 SELECT CASE
     WHEN count(name) > 50 AND current_setting('soloist.token') <> '0'
     THEN pg_advisory_xact_lock(hashtextextended(current_setting('soloist.key'), 0))::text
     ELSE pg_advisory_xact_lock_shared(hashtextextended(current_setting('soloist.key'), 0))::text
 END
 FROM (SELECT DISTINCT name FROM unnest(ARRAY[{names}, {excluding}]) AS name WHERE name IS NOT NULL) AS names;
--- Admissions of one name queue here, so that each sees the rows that its predecessor has committed. Admissions without
--- the turn wait until they can share the place in the queue, all at once, and write nothing. For the names of the rows,
--- the queue only keeps errors out of the server's log. For an excluding name, the promises depend on the queue: an
--- admission of that name waits for this admission, or this admission for it. Admissions with one excluding name share
--- its place. The locks are taken in the order of their keys.
+-- Admissions of one name queue here, so that each sees the rows that the admission before it has committed. Admissions
+-- with the token 0 share a place in the queue: they wait, continue all at once, and write nothing.
+--
+-- For the names of the rows, the queue only keeps errors out of the server's log. For excluding names, the queue is
+-- needed: an admission of the excluding name must wait for this admission, or this admission for it. Admissions with
+-- one excluding name share its place. The locks are taken in the order of their keys, so that no two admissions wait
+-- for each other.
 SELECT CASE
     WHEN asked AND current_setting('soloist.token') <> '0' THEN pg_advisory_xact_lock(key)::text
     ELSE pg_advisory_xact_lock_shared(key)::text
@@ -75,9 +78,9 @@ WITH written AS (
     RETURNING 1
 )
 SELECT count(*), current_setting('soloist.token') FROM written;
--- If this transaction wrote a row and must not be committed, this makes it fail, by inserting rows that the primary key
--- refuses. These are a row that another owner has after all, because that owner did not queue or renewed at the last
--- moment; or all rows, if the window has passed.
+-- If this transaction wrote a row but must not be committed, this statement makes it fail: it inserts rows that exist
+-- already, which the primary key refuses. It inserts a row that another owner has after all, because that owner did not
+-- queue, or renewed at the last moment. It inserts all rows if the window has passed.
 INSERT INTO {mutexes} SELECT * FROM {mutexes}
 WHERE name IN ({names}) AND (
     owner NOT IN ({owners}) OR token <> current_setting('soloist.token')::bigint

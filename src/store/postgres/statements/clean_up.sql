@@ -2,11 +2,11 @@
 -- The row with the highest token stays, because the next token is counted from it, and so does the row with the secret
 -- of the locks. Rows that another transaction has locked stay, too.
 --
--- batch:  how many rows are deleted at most
+-- batch:  the most rows to delete
 --
--- Returns the number of deleted rows. The time is that of the transaction's beginning: with a time that goes on, the
--- server could use no index, and would read the whole table. The rows are deleted where they were found, without
--- another search.
+-- Returns the number of deleted rows. `now()` is the time when the transaction began. With `clock_timestamp()`, the
+-- server could use no index, and would read the whole table. The rows are deleted by their `ctid`, without another
+-- search.
 WITH deleted AS (
     DELETE FROM {mutexes} WHERE ctid = ANY (ARRAY(
         SELECT ctid FROM {mutexes}

@@ -2,12 +2,12 @@
 --
 -- ours:    the names with their owners, as conditions, in the order of the names
 -- micros:  how many microseconds from now they end; 0: they are released
--- asked:   the server's time before which it was not asked to end later, in microseconds
--- until:   the server's time of the call's deadline, in microseconds
+-- asked:   the server's time when the request was sent, in microseconds
+-- until:   the server's time at the deadline of the call, in microseconds
 --
--- Returns the name and the owner of each row that was held by its owner and had not ended. Then returns a row without a
--- name, but with the server's time: if this is outside of the window, no end was moved to later. A row that has ended,
--- but is still its owner's, is released, too: the name would be held again if the clock was set back.
+-- Returns the name and the owner of each row that its owner still held. Then returns a row with an empty name and the
+-- server's time. If this time is outside of the window, no end was moved to a later time. An ended row that still has
+-- its owner is released, too. Otherwise the name would be held again if the clock was set back.
 WITH ours AS (
     SELECT name, expires_at > clock_timestamp() AS lasts FROM {mutexes}
     WHERE v1 AND NOT released AND ({ours}) ORDER BY name FOR UPDATE

@@ -1,6 +1,6 @@
--- Returns facts about the server and the table, as rows of a name and a value. `ahead` says how far the grants of held
--- names lie in the future at most, in microseconds. `dead` is the number of old versions of rows that the server has
--- not cleaned away.
+-- Returns facts about the server and the table, as rows of a name and a value. `ahead` says how far the latest grant of
+-- a held name lies in the future, in microseconds. `dead` is the number of old versions of rows that the server has not
+-- removed yet.
 SELECT 'time', (extract(epoch FROM clock_timestamp()) * 1000000)::bigint::text
 UNION ALL SELECT 'version', current_setting('server_version_num')
 UNION ALL SELECT 'replica', pg_is_in_recovery()::text

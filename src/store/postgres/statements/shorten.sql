@@ -1,4 +1,4 @@
--- Moves the end of these names to one term from now, if they would be held for longer. Such a name was granted or
+-- Moves the end of these names to one term from now, if they are held for longer than that. Such a name was granted or
 -- renewed before the server's clock was set back.
 --
 -- names:  the names

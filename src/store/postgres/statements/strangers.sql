@@ -1,5 +1,5 @@
--- Finds the ways for other users to run code with the rights of all users of the tables: an owner who is a stranger,
--- and triggers. This statement needs no right on the tables, and runs no code of other users.
+-- Finds ways in which other users can run code with the rights of all users of the tables. There are two: a stranger
+-- owns a table, or a table has a trigger. The statement needs no right on the tables, and runs no code of other users.
 SELECT 'stranger', concat(
     relname, ' belongs to ', quote_ident(pg_get_userbyid(relowner)),
     ', who owns neither the database nor the schema, and can run code with the rights of all who use it'

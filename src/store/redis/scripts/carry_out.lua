@@ -1,36 +1,37 @@
--- Ends leases and claims, each only if its owner still holds it. Then decides on admissions: each is a lease, a claim,
--- or both, and is granted whole or not at all. An admission that is refused writes nothing. It only shortens an entry
--- with more time left than its term to one term, because the clock was set back since the entry was written.
+-- Ends leases and claims, each only if its owner still holds it. Then decides on admissions. An admission is a lease, a
+-- claim, or both, and is granted whole or not at all. A refused admission writes nothing, with one exception: it
+-- shortens an entry with more time left than its term to one term, because the clock was set back after the entry was
+-- written.
 --
 -- KEYS[1]  the last token that was granted
--- KEYS[2]  the owners that are granted nothing more, because a copy of their admissions may still be on its way
--- KEYS     the names to end; then for each admission the names that exclude it, and its claim and its lease, as far as it has them
--- ARGV[1]  the time of this server, in microseconds with 16 digits, before which this was not sent
--- ARGV[2]  the time of the call's deadline
+-- KEYS[2]  the revoked owners: they are granted nothing more, because a copy of their admissions may still arrive
+-- KEYS     the names to end; then for each admission the names that exclude it, its claim if it has one, and its lease if it has one
+-- ARGV[1]  the time of this server when the request was sent, in microseconds with 16 digits
+-- ARGV[2]  the time of this server at the deadline of the call
 -- ARGV[3]  how many names to end
 -- ARGV[4]  for how many milliseconds a revoked owner is granted nothing more
 -- ARGV     for each name to end: its owner; and 'now', 'revoke', or the milliseconds from now after which it ends
--- ARGV     for each admission: its owner; how many names exclude it; the terms of its claim and of its lease in milliseconds, empty
---          if it has none; and the words of its entries about the holder
+-- ARGV     for each admission: its owner; how many names exclude it; the term of its claim and the term of its lease, in
+--          milliseconds, or an empty text for none; and the end of its entries, which follows the term
 --
--- An owner is written as an entry begins: the format, the owner, a space.
+-- Each owner in ARGV is the beginning of an entry: the format, the owner, a space.
 --
 -- Returns the time of this server in microseconds, and then a reply to each name to end and to each admission, in their order.
--- An error in the place of a reply says that nothing was done: `LATE` if the deadline has passed, or why the server refused a write.
+-- An error in place of a reply says that nothing was done: `LATE` if the deadline has passed, or the error of a refused write.
 --
 -- The reply to the end of a name is 1, or the entry of another owner, or '' if the name is free.
 --
--- The reply to an admission is its token, also if it was granted to its owner before; or why it is refused, an entry, and the
--- milliseconds that the entry has left:
---   'claim', 'lease'  it was taken; or it is asked for by an owner that has released, whose own entry this is
---   'excluded'        also says which of the excluding names is held, from 1 on
+-- The reply to a granted admission is its token. An admission that was granted before gets its first token again.
+-- The reply to a refused admission has the reason, an entry, and the milliseconds that the entry has left. The reasons are:
+--   'claim', 'lease'  another owner holds this name; or the entry is the owner's own, because the owner has released
+--   'excluded'        an excluding name is held; a fourth value says which, from 1 on
 --
 -- Times and tokens are texts of 16 digits until the year 2286, and are compared as such.
 
--- 30 days. If a token was forgotten after that, only the server's clock makes tokens rise.
+-- 30 days. After the last token has expired, only the server's clock makes tokens rise.
 local token_kept_ms = '2592000000'
 
--- The number of characters that are kept of owners that are granted nothing more: about 200 owners.
+-- The most characters in the list of revoked owners: about 200 owners.
 local longest = 10000
 
 local call, try, find, match, keys, args = redis.call, redis.pcall, string.find, string.match, KEYS, ARGV
@@ -41,7 +42,8 @@ local answer = { now }
 local late = (now < args[1] or now >= args[2])
   and redis.error_reply('LATE the deadline of the call has passed, or the clock was set back')
 
--- The text at each key, or false. A list or a hash reads as false, too, and is noticed only when the name is written.
+-- The text at each key, or false. A list or a hash reads as false, too. It is noticed only when the script writes the
+-- name.
 local entries = {}
 for first = 1, #keys, 1000 do
   local found = call('MGET', unpack(keys, first, math.min(first + 999, #keys)))
@@ -67,7 +69,7 @@ for _ = 1, tonumber(args[3]) do
   local key, owner, ending = keys[at], args[arg + 1], args[arg + 2]
   arg = arg + 2
   local entry, moves = entries[key], find(ending, '^%d')
-  -- The claim and the lease of a run have one owner, and are adjacent.
+  -- The claim and the lease of a run are adjacent, and have one owner. The list gets this owner once.
   if ending == 'revoke' and newly_revoked[#newly_revoked] ~= owner then
     newly_revoked[#newly_revoked + 1] = owner
   end
@@ -80,7 +82,7 @@ for _ = 1, tonumber(args[3]) do
     entries[key] = false
     reply(1)
   elseif match(entry, '^%S+ %S+ token=%d+ term=(%d+) ') == ending then
-    call('PEXPIRE', key, ending) -- This takes no memory, which the server may not have.
+    call('PEXPIRE', key, ending) -- This needs no memory, so a server whose memory is full does it, too.
     reply(1)
   else
     local changed = string.gsub(entry, ' term=%d+ ', ' term=' .. ending .. ' ', 1)
@@ -94,11 +96,11 @@ if #ended > 0 then
 end
 if #newly_revoked > 0 then
   revoked = string.sub(revoked .. table.concat(newly_revoked), -longest)
-  local kept_ms = math.max(call('PTTL', keys[2]), tonumber(args[4])) -- Another process may ask for longer.
-  try('SET', keys[2], revoked, 'PX', kept_ms) -- If the server refuses it, the releases still count.
+  local kept_ms = math.max(call('PTTL', keys[2]), tonumber(args[4])) -- Another process may have asked for a longer time.
+  try('SET', keys[2], revoked, 'PX', kept_ms) -- If the server refuses this write, the releases still count.
 end
 
--- The token of all that this call grants, or the error if there can be none.
+-- The token of all grants of this call, or the error if there can be no token.
 local token
 
 local function take_token()
@@ -108,7 +110,7 @@ local function take_token()
   local last, written = entries[keys[1]], nil
   token = now
   if last and (#last ~= #now or last >= now) then
-    -- The clock was set back, or two calls came at one microsecond. Above 2^53, Lua numbers don't count by one.
+    -- The clock was set back, or two calls came in one microsecond. Lua can't add 1 to a number above 2^53.
     local after = match(last, '^%d+$') and tonumber(last) + 1
     token = after and after <= 9007199254740991 and string.format('%.0f', math.max(after, tonumber(now)))
   end
@@ -116,7 +118,7 @@ local function take_token()
     written = try('SET', keys[1], token, 'PX', token_kept_ms, last and 'XX' or 'NX')
   end
   if not written then
-    local what = 'something else than a token is at the key ' .. keys[1] .. ': delete that key'
+    local what = 'the value at the key ' .. keys[1] .. ' is no token: delete that key'
     written = redis.error_reply('NOTOKEN ' .. what)
   end
   token = written.err and written or token
@@ -133,7 +135,7 @@ local function refuse(kind, key, which)
   reply({ kind, entry, left, which })
 end
 
--- Writes the entry of a name that reads as free. Returns false if something else than a text is at its key.
+-- Writes the entry of a name that reads as free. Returns false if the key has a list or a hash, for example.
 local function take(key, owner, term, rest)
   if not key or entries[key] then
     return true
@@ -144,7 +146,7 @@ local function take(key, owner, term, rest)
   return taken
 end
 
--- The excluding names that were asked for again: the text at a key does not tell whether there is a list or a hash.
+-- The excluding names that were checked with EXISTS, because a list or a hash reads as false.
 local asked_again = {}
 
 while arg < #args do
@@ -173,14 +175,15 @@ while arg < #args do
   local claim, lease = claim_key and entries[claim_key], lease_key and entries[lease_key]
   local has_claim, has_lease = is_of(owner, claim), is_of(owner, lease)
 
-  -- The order of the checks: the owner is revoked; the admission is granted already; a name excludes it; a name is taken.
+  -- The order of the checks: the call is late; the owner is revoked; the admission is granted already; an excluding
+  -- name is held; one of its own names is held.
   if late then
     reply(late)
   elseif find(revoked, owner, 1, true) then
     local own = owner .. 'token=0 term=' .. (lease_key and lease_term or claim_term) .. rest
     reply({ lease_key and 'lease' or 'claim', own, 0 })
   elseif (has_claim or not claim_key) and (has_lease or not lease_key) then
-    -- It stays granted, whatever excludes it since.
+    -- The admission stays granted, even if an excluding name was taken since then.
     reply(match(lease or claim, ' token=(%d+) ') or redis.error_reply('NOTOKEN no token is in the entry of ' .. owner))
   elseif excluding then
     refuse('excluded', excluding_key, excluding)

@@ -1,6 +1,6 @@
--- Adds to the numbers of an event's skipped occurrences.
+-- Adds to the counts of an event's skipped occurrences.
 --
--- KEYS[1]  the log of its runs: the number at `skipped:REASON`, the latest of them at `latest:REASON`
+-- KEYS[1]  the log of the event's runs: `skipped:REASON` has the number, `latest:REASON` the latest skipped occurrence
 -- ARGV     for each reason its name, the number to add, and the latest skipped occurrence, in microseconds
 
 for at = 1, #ARGV, 3 do

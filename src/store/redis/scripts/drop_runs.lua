@@ -1,7 +1,7 @@
--- Drops records from the log of an event's runs, except records that have an end.
+-- Deletes runs from the log of an event, except runs whose records have an end.
 --
 -- KEYS[1]  the log
--- ARGV     the runs
+-- ARGV     the ids of the runs
 
 for _, run in ipairs(ARGV) do
   local record = redis.call('HGET', KEYS[1], run)

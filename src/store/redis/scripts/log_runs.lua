@@ -1,9 +1,10 @@
 -- Writes records into the log of an event's runs, and numbers the runs as they arrive.
 --
--- KEYS[1]  the log, a hash: the record of each run, behind the format and its number; and the last number at `number`
+-- KEYS[1]  the log, a hash: for each run the format, its number and its record; and the last number at `number`
 -- ARGV     for each record the id of its run, and its text
 --
--- The record of an end replaces the record of the start, and keeps its number. A start that arrives late undoes no end.
+-- The record of an end replaces the record of the start, and keeps its number. The record of a start replaces no
+-- record.
 
 for at = 1, #ARGV, 2 do
   local run, record = ARGV[at], ARGV[at + 1]

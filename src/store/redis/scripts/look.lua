@@ -2,8 +2,9 @@
 --
 -- KEYS  the leases and the claims
 --
--- Returns the time of this server in microseconds. For each key, it then returns the entry, or words that say that the
--- key has something else, and the milliseconds that the entry has left. A free name has no entry.
+-- Returns the time of this server in microseconds. Then it returns for each key the entry, and the milliseconds that
+-- the entry has left. A free name has no entry. If the key has a list or a hash, the script returns a text about that
+-- in place of the entry.
 
 local time = redis.call('TIME')
 local answer = { time[1] .. string.sub('000000' .. time[2], -6) }
