@@ -284,9 +284,9 @@ const EXPRESSIONS: [&str; 14] = [
 ];
 
 #[test]
-fn the_library_does_what_cronie_does_at_every_change_from_2016_to_2036() {
+fn the_library_does_what_cronie_does_at_every_change_from_2016_to_2026() {
     let jobs = EXPRESSIONS.map(Job::new);
-    let years = minute("2016-01-01T00:00:00Z")..minute("2037-01-01T00:00:00Z");
+    let years = minute("2016-01-01T00:00:00Z")..minute("2027-01-01T00:00:00Z");
     let zones = Mutex::new(ZONES.into_iter());
     let count = Mutex::new(0);
     let work = || {
@@ -309,7 +309,7 @@ fn the_library_does_what_cronie_does_at_every_change_from_2016_to_2036() {
     });
     let count = *count.lock().unwrap();
     println!("{count} changes of the clocks");
-    assert!(count > 500, "{count}");
+    assert!(count > 250, "{count}");
 }
 
 #[test]

@@ -592,7 +592,7 @@ fn cases_worked_out_by_hand() {
 
 /// Computes days from the first day of a month and of the next, without walking: for each item alone, forwards and backwards.
 #[test]
-fn days_of_the_calendar_are_right_for_fifty_years() {
+fn days_of_the_calendar_are_right_for_28_years() {
     type Find = Box<dyn Fn(NaiveDate, NaiveDate) -> Option<NaiveDate>>;
     let days = chrono::TimeDelta::days;
     let within = |date: NaiveDate, first: NaiveDate, next: NaiveDate| (first <= date && date < next).then_some(date);
@@ -626,9 +626,9 @@ fn days_of_the_calendar_are_right_for_fifty_years() {
     }
     assert_eq!(items.len(), 2 + 30 + 31 + 7 * 6);
     let first_of = |year: i32, month: u32| NaiveDate::from_ymd_opt(year, month, 1).unwrap();
-    let (start, end) = (first_of(2000, 1).and_time(NaiveTime::MIN), first_of(2050, 1).and_time(NaiveTime::MIN));
+    let (start, end) = (first_of(2000, 1).and_time(NaiveTime::MIN), first_of(2028, 1).and_time(NaiveTime::MIN));
     for (item, find) in items {
-        let months = (2000..2050).flat_map(|year| (1..=12).map(move |month| (year, month)));
+        let months = (2000..2028).flat_map(|year| (1..=12).map(move |month| (year, month)));
         let next_of = |year, month| if month == 12 { first_of(year + 1, 1) } else { first_of(year, month + 1) };
         let expected: Vec<NaiveDate> =
             months.filter_map(|(year, month)| find(first_of(year, month), next_of(year, month))).collect();

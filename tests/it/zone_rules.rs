@@ -8,7 +8,7 @@ use soloist::Zone;
 
 use crate::support::at;
 
-const STRIDE: i64 = 2 * 86_400;
+const STRIDE: i64 = 5 * 86_400;
 
 /// The clocks of a zone from a second on: how far ahead of UTC they are, and the abbreviation.
 type Shown = (i32, String);
