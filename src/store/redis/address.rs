@@ -285,8 +285,8 @@ mod tests {
             ("redis+unix://secret/run/r?db=1", "has something before its path: write redis+unix:///run/redis.sock"),
             (
                 "redis+unix:///run/r?password=secret",
-                "has an unknown option behind the ?: it takes `prefix`, `timeout`, `wait`, `db`, `user` and `pass`; in a password, ? is \
-                 written as %3F",
+                "has an unknown option behind the ?: it takes `prefix`, `timeout`, `wait`, `db`, `user` and `pass`; in a password, \
+                 write %3F for a ?",
             ),
             ("redis+unix:///run/r?db=secret", "has a database that is not a number: write redis://host:6379/0"),
         ];
