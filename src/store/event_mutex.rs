@@ -321,9 +321,9 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
 
     /// Frees a name that any owner holds: an operator's tool. Returns the old holder, or `None` if the name was not
     /// held. Other processes can acquire the name at once. The old run may still be running: it is cancelled when its
-    /// next renewal finds that the lease is lost. If the process of the old run is granted the name again before that,
-    /// the process sees by the grant that the old lease was lost. It then releases the new grant, cancels the old run,
-    /// and is admitted at its next attempt.
+    /// next renewal finds that the lease is lost. Before that renewal, the process of the old run may acquire the name
+    /// again. By the new grant, this process sees that the old lease was lost. It then releases the new lease, cancels
+    /// the old run, and is admitted at its next attempt.
     ///
     /// If the process of the holder [has ended](Holder::has_ended), a command of that process still runs, and nothing
     /// stops the command. End its [process group](Holder::process_group) now; otherwise the next run overlaps with the
