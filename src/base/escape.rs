@@ -53,7 +53,7 @@ pub(crate) fn steers_or_hides(char: char) -> bool {
         || matches!(char, '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
-/// Encodes each byte of `%`, and of the characters that pass `is_encoded`, as `%XX`. All other characters stay
+/// Encodes `%`, and the characters that pass `is_encoded`: each of their bytes becomes `%XX`. All other characters stay
 /// readable.
 pub(crate) fn percent_encoded(text: &str, is_encoded: impl Fn(char) -> bool) -> String {
     let mut encoded = String::with_capacity(text.len());
@@ -110,7 +110,8 @@ impl Quoted {
                 quoted.push('…');
                 break;
             }
-            // White space is escaped, too, because a no-break space looks like a space.
+            // All white space except for the plain space is escaped, too. For example, a no-break space looks like a
+            // plain space.
             if steers_or_hides(char) || (char.is_whitespace() && char != ' ') {
                 quoted.extend(char.escape_debug());
             } else {

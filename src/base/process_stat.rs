@@ -8,7 +8,7 @@ pub(crate) struct ProcessStat {
     pub(crate) parent: u32,
     pub(crate) group: i32,
     pub(crate) session: i32,
-    /// Whether the process has not ended. A zombie has ended: only its parent has not collected it yet.
+    /// Whether the process still lives. A zombie does not live: it has ended, but its parent has not collected it yet.
     pub(crate) lives: bool,
 }
 

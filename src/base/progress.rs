@@ -14,7 +14,7 @@ thread_local! {
 pub(crate) struct CallProgress(Arc<Mutex<Option<String>>>);
 
 impl CallProgress {
-    /// Records here the reports of this thread from now on.
+    /// Records the reports of this thread in this value from now on.
     pub(crate) fn watch_this_thread(&self) {
         WATCHED.set(Some(self.clone()));
     }

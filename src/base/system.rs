@@ -115,8 +115,8 @@ impl Drop for ChangedSignal {
 /// shell closes the descriptor that has this number.
 const OUT_OF_THE_WAY: i32 = 100;
 
-/// Makes the kernel send `signal` to the process of `command` when the thread that starts it ends, alone or with its
-/// whole process.
+/// Makes the kernel send `signal` to the process of `command` at the end of the thread that starts the command. The
+/// thread can end alone, or together with its process.
 #[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "between fork and exec")]
 pub(crate) fn signal_at_death_of_this_thread(command: &mut Command, signal: Signal) {
@@ -142,7 +142,8 @@ pub(crate) fn prepare(command: &mut Command, inherited: Option<OwnedFd>, pid_pip
                     // A drop would close the descriptor, but the new program needs it open.
                     std::mem::forget(moved);
                 }
-                // The limit of the process may be too low for such a number. Then the descriptor keeps its number.
+                // The process may have a limit of open files that is too low for such a number. Then the descriptor
+                // keeps its number.
                 Err(_) => fcntl_setfd(inherited, FdFlags::empty())?,
             }
         }

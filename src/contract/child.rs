@@ -143,8 +143,8 @@ pub(super) fn part_of<H: Harness>() -> Option<Role> {
     }
 }
 
-/// Receives the words that the case sends to this process, on a thread. When the case or its process has ended, the
-/// thread ends this process.
+/// Starts a thread that receives the words that the case sends to this process. When the case or its process has ended,
+/// the thread ends this process.
 pub(super) fn words() -> Receiver<String> {
     let (sender, words) = mpsc::channel();
     thread::spawn(move || {

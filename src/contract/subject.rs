@@ -133,7 +133,7 @@ impl<H: Harness> Subject<H> {
         held.into_iter().next()?.into_holder()
     }
 
-    /// Returns those of the `names` that are held. Returns `None` if the store says that it does not support this.
+    /// Returns those of the `names` that are held. Returns `None` if the store says that it does not support this read.
     #[track_caller]
     pub(super) fn held(&self, names: Names<'_>) -> Option<Vec<Held>> {
         match self.mutex.held(names) {
@@ -242,7 +242,7 @@ impl<H: Harness> Subject<H> {
         let says = self.exists(name);
         must(says == held, promise, name, format_args!("exists answered {says}"));
         if let Some(saw) = self.harness.witness(name) {
-            must(saw == held, promise, name, format_args!("exists answered {says}, but the witness saw {saw}"));
+            must(saw == held, promise, name, format_args!("exists answered {says}, but the witness answered {saw}"));
         }
     }
 
@@ -260,7 +260,7 @@ impl<H: Harness> Subject<H> {
         match told {
             Some(holder) => {
                 let same = holder.owner() == lease.owner() && holder.token() == lease.token();
-                must(same, promise, name, format_args!("the holder is {holder:?} instead of that of {lease:?}"));
+                must(same, promise, name, format_args!("the holder is {holder:?} instead of the holder of {lease:?}"));
             }
             None => {
                 must(

@@ -162,9 +162,9 @@ impl Holder {
         self.0.occurrence
     }
 
-    /// Returns this holder, read when the store's clock shows `now`. A store whose clock can be set back calls this
-    /// method for every holder that it returns. Then [`clock_set_back_by`](Self::clock_set_back_by) can report a
-    /// `since` in the future.
+    /// Records that the store read this holder when the store's clock showed `now`. A store whose clock can be set back
+    /// calls this method for every holder that it returns. Then [`clock_set_back_by`](Self::clock_set_back_by) can
+    /// report a `since` in the future.
     ///
     /// ```
     /// # use chrono::{DateTime, TimeDelta};

@@ -1,13 +1,13 @@
-//! The label of a holder, and the text that stores keep of host and label. The text has up to five parts: host,
-//! instance, application, timetable and reason.
+//! The label of a holder. Stores keep the host and the label together, as one text. The text has up to five parts:
+//! host, instance, application, timetable and reason.
 //!
 //! ```text
 //! web-1 instance=blue app=shop timetable=hourly,%20UTC; (the table is migrated)
 //! ```
 //!
-//! Unknown parts are left out. In all parts but the reason, spaces, control characters and `%` are written as `%XX`.
-//! The reason is not encoded, and comes last. A store without enough room cuts off the end of the text. A timetable
-//! without its final `;` was cut, and is ignored.
+//! Unknown parts are left out. Spaces, control characters and `%` are written as `%XX`, except in the reason. The
+//! reason is not encoded, and comes last. A store without enough room cuts off the end of the text. A timetable without
+//! its final `;` was cut, and is ignored.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -28,7 +28,7 @@ const REASON: &str = " (";
 /// The reason of a run that a backfill started.
 pub(crate) const BACKFILL: &str = "backfill";
 
-/// The label of a request or a holder: all parts of its text except for the host.
+/// The label of a request or a holder: the parts of the text above, except for the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Label {
     /// The name of the schedule.

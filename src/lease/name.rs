@@ -20,7 +20,7 @@ use crate::time::clock::shown::Rfc3339;
 /// | a lease | `lease/NAME` |
 /// | a claim on an occurrence of an event | `claim/NAME/EVENT/OCCURRENCE` |
 /// | a permit: a claim on a period | `permit/NAME/EVENT/PERIOD` |
-/// | a marker: a small record that all processes on the store can read | `mark/NAME/EVENT/MARK` |
+/// | a marker: a small record for all processes that share the store | `mark/NAME/EVENT/MARK` |
 ///
 /// In each part, `%` is written as `%25` and `/` as `%2F`, so that different names have different texts. Names are
 /// compared byte by byte: nothing is trimmed, folded or normalised. Two entries of different kinds never have equal
@@ -50,7 +50,7 @@ struct Name {
     claim: Option<ClaimPart>,
 }
 
-/// The part of a name that a lease does not have.
+/// The part of a name that only claims, permits and markers have.
 #[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct ClaimPart {
     event: Arc<str>,
@@ -102,8 +102,8 @@ impl MutexName {
         }
     }
 
-    /// Makes the name of a lease that people read in reports and logs, for example the name of an event. The name must
-    /// not have control characters or invisible characters, or a space at its beginning or end.
+    /// Makes the name of a lease. People read this name in reports and logs: it is, for example, the name of an event.
+    /// The name must not have control characters or invisible characters, or a space at its beginning or end.
     pub(crate) fn readable(name: impl Into<Arc<str>>) -> Result<Self, InvalidName> {
         Self::readable_up_to(name, Self::MAX_CHARS)
     }
@@ -202,9 +202,9 @@ impl MutexName {
         if self.is_lease() { Some(0) } else { self.marked()?.strip_prefix(SLOT)?.parse().ok() }
     }
 
-    /// Makes the name of the marker that asks the run with this token to stop. A run that waits for the lease sets the
-    /// marker, or an operator who frees the lease. The next run has another token, so the marker never stops the next
-    /// run.
+    /// Makes the name of the marker that asks the run with this token to stop. The marker is set by a run that waits
+    /// for the lease, or by an operator who frees the lease. The next run has another token, so the marker never stops
+    /// the next run.
     pub(crate) fn request_to_stop(&self, token: FencingToken) -> Self {
         self.mark(self.mutex(), format!("cancel {token}"))
     }
@@ -336,7 +336,7 @@ pub enum InvalidNameKind {
         /// The first such character.
         char: char,
     },
-    /// The text begins or ends with a space. In a name that people read, they could not see this space.
+    /// The text begins or ends with a space. People who read the name could not see this space.
     #[error("begins or ends with a space: leave it out")]
     SpaceAround,
 }

@@ -7,8 +7,9 @@ use chrono::{DateTime, Utc};
 /// A number that rises with every grant of a name.
 ///
 /// Pass the token to the resource that the task writes to. The resource records the highest token, and refuses writes
-/// with a lower token. So a task that was suspended until its lease ended can't write any more, even if the task has
-/// not yet noticed the end of its lease.
+/// with a lower token. For example, a task is suspended until its lease has ended, and then a later run writes with a
+/// higher token. From then on, the resource refuses the writes of the first task, even if this task has not noticed the
+/// end of its lease.
 ///
 /// The lease of an event is one name, so the tokens of its runs rise. An event that has only
 /// [`on_one_server`](crate::Event::on_one_server) has a separate name for each occurrence. Two such names that are

@@ -235,7 +235,7 @@ fn split_scheme(url: &str) -> Result<(String, &str), ConnectError> {
 fn memory(rest: &str) -> Result<Arc<dyn EventMutex>, ConnectError> {
     match rest {
         "" | "//" => Ok(Arc::new(MemoryMutex::new())),
-        _ => Err(refused("the url of a store in memory is memory: with nothing after the colon")),
+        _ => Err(refused("the url of a store in memory is `memory:`, with nothing after the colon")),
     }
 }
 
@@ -243,7 +243,8 @@ fn file(rest: &str) -> Result<Arc<dyn EventMutex>, ConnectError> {
     Ok(Arc::new(FileMutex::in_dir(directory(rest)?).map_err(refused)?))
 }
 
-/// Returns the directory of the file store that `url` names, or `None` if the directory exists already.
+/// Returns the directory of the file store that `url` names, if this directory does not exist yet. Otherwise returns
+/// `None`.
 #[cfg(feature = "cli")]
 pub(crate) fn missing_directory(url: &str) -> Option<PathBuf> {
     let (scheme, rest) = split_scheme(url).ok()?;
@@ -253,7 +254,7 @@ pub(crate) fn missing_directory(url: &str) -> Option<PathBuf> {
 
 fn directory(rest: &str) -> Result<PathBuf, ConnectError> {
     if rest.contains(['?', '#']) {
-        let why = "the url of a store on file has no options: give each application its own folder; in a path, write ? as %3F \
+        let why = "the url of a file store has no options: give each application its own folder; in a path, write ? as %3F \
                    and # as %23";
         return Err(refused(why));
     }
@@ -262,14 +263,14 @@ fn directory(rest: &str) -> Result<PathBuf, ConnectError> {
         Some((host, path)) => {
             let is_path = !rest.contains(['@', '%']);
             let instead = if is_path { format!("/{host}{path}") } else { "/path".to_owned() };
-            let why = format!("the url of a store on file names a host after its //; did you mean file:{instead}");
+            let why = format!("the url of a file store names a host after its //; did you mean file:{instead}");
             return Err(refused(why));
         }
         None => rest,
     };
     if path.trim_start_matches('/').is_empty() || !path.starts_with('/') {
         return Err(refused(
-            "the url of a store on file needs an absolute path to a folder of its own: write file:/var/lib/myapp/locks",
+            "the url of a file store needs an absolute path to a folder of its own: write file:/var/lib/myapp/locks",
         ));
     }
     let why = "the path in the url of a store has a % that is not followed by two hexadecimal digits";

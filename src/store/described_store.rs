@@ -1,4 +1,4 @@
-//! A store with its description. The description is read only once.
+//! A store with its description. The store is asked for the description once, when it is wrapped here.
 
 use std::sync::Arc;
 

@@ -53,8 +53,8 @@ use warning::StoreWarning;
 ///    For such a lease, [`lifeline`](Self::lifeline) changes nothing, either, and never returns `Ok(Some(_))`.
 /// 5. **Everything expires**, on the store's own clock, when its term is over. Only a lease with a
 ///    [`lifeline`](Self::lifeline) outlasts its term: it ends with the last process that has the lifeline open. A
-///    released name is free at once, and stays free if the store's clock is set back. So the store must record the
-///    release itself, and not only a date. If the clock of a store can be set back, the store calls
+///    released name is free at once, and stays free if the store's clock is set back. So the store must record that the
+///    name was released. An earlier deadline is not enough. If the clock of a store can be set back, the store calls
 ///    [`Holder::seen_at`](crate::store::Holder::seen_at) on every holder that it returns.
 /// 6. **Tokens rise** strictly with every grant of a name, also after an earlier grant expired, was forgotten or
 ///    broken. Tokens also rise over all leases and claims of one [`MutexName::mutex`].
@@ -227,11 +227,11 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     /// the claim.
     ///
     /// The default works step by step, with `forget`, `exists` and `create`. It reads the excluding names and the
-    /// claim, then acquires the lease, and then the claim. If the claim was taken, it releases the lease. No race
-    /// consumes an occurrence, and a late server does not disturb the run of another server. A process that is killed
-    /// between two steps blocks the event for one term at most. For a minimum hold, it calls [`extend`](Self::extend).
-    /// After an [outage](MutexError::is_outage), the other slots get an error without a request. Override this method
-    /// if the store can carry out a batch, or at least each admission, in one step.
+    /// claim, then acquires the lease, and then the claim. If the claim was taken, the default releases the lease. No
+    /// race consumes an occurrence, and a late server does not disturb the run of another server. A process that is
+    /// killed between two steps blocks the event for one term at most. For a release with a minimum hold, the default
+    /// calls [`extend`](Self::extend). After an [outage](MutexError::is_outage), the other slots get an error without a
+    /// request. Override this method if the store can carry out a batch, or at least each admission, in one step.
     fn carry_out(&self, batch: &mut Batch) {
         match self.inner() {
             Some(inner) => inner.carry_out(batch),
@@ -241,8 +241,9 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
 
     /// Moves the deadline of each lease to one `term` from now. The new deadline can be later or earlier than the old
     /// deadline. `Ok(false)` means that the owner does not hold the lease any more, and that nothing has changed. The
-    /// renewal thread renews all leases of one term with one call. A process that exits shortens its leases. If you
-    /// override this method, [`describe`](Self::describe) the store [with extension](Description::with_extension).
+    /// renewal thread renews all leases that have equal terms with one call. When a process exits, it calls this method
+    /// to shorten its leases. If you override this method, [`describe`](Self::describe) the store [with
+    /// extension](Description::with_extension).
     ///
     /// The default is [`MutexError::unsupported`].
     fn extend(&self, leases: &mut [Slot<Lease, bool>], term: Term) {
@@ -320,9 +321,9 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
 
     /// Frees a name that any owner holds: an operator's tool. Returns the old holder, or `None` if the name was not
     /// held. Other processes can acquire the name at once. The old run may still be running: it is cancelled when its
-    /// next renewal finds that the lease is lost. If the process of the old run is granted the name again before that,
-    /// the process sees by the grant that the old lease was lost. It then releases the new grant, cancels the old run,
-    /// and is admitted at its next attempt.
+    /// next renewal finds that the lease is lost. Before that renewal, the process of the old run may acquire the name
+    /// again. By the new grant, this process sees that the old lease was lost. It then releases the new lease, cancels
+    /// the old run, and is admitted at its next attempt.
     ///
     /// If the process of the holder [has ended](Holder::has_ended), a command of that process still runs, and nothing
     /// stops the command. End its [process group](Holder::process_group) now; otherwise the next run overlaps with the

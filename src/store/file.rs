@@ -6,8 +6,9 @@
 //! Each mutex has three files:
 //!
 //! - `X.lock` is locked with `flock` during a decision, and is never replaced. A read takes the lock, too. So a read
-//!   waits for a create, and never makes the create fail. If a name excludes an admission, its mutex gets a shared
-//!   lock. Several mutexes are locked in the order of their names, so that two processes never wait for each other.
+//!   waits for a create, and never makes the create fail. If a name excludes an admission, the mutex of that name gets
+//!   a shared lock. Several mutexes are locked in the order of their names, so that no two processes wait for each
+//!   other for ever.
 //! - `X.state` is text: the last token, and a line for the lease, each claim and each marker. A grant writes the whole
 //!   text. A text of up to 4 KiB is written in place with one write. A longer text is written to a new file, and the
 //!   new file then replaces the old file by a rename. So even if the process is killed, all of an admission is granted,
@@ -30,8 +31,9 @@
 //! release the lease. After the first lifeline was made, the lease does not end with its term, because a killed holder
 //! can't renew it. If the life file was deleted, the lease ends with its term again.
 //!
-//! Nothing is synced to the disk. A power loss ends the holders, and may lose the claims of the last seconds. A state,
-//! or a line of a state, that a power loss has damaged counts as empty, unless a life file is locked.
+//! Nothing is synced to the disk. A power loss ends the holders, and may lose the claims of the last seconds. A power
+//! loss can also damage a state, or a line of a state. A damaged text counts as empty. But while a life file of the
+//! mutex is locked, a damaged text is an error.
 //!
 //! A process that can open a file can lock the file. A user who can write to the directory can plant files that root or
 //! another user opens. So all files are opened relative to one descriptor of the directory, and never through a link.
@@ -85,7 +87,7 @@ use paths::{LOCK, MutexPaths, STATE, files_of, state_in};
 ///
 /// If a process is killed, its leases are free at once, before their terms are over. But a command can inherit the
 /// [`lifeline`](EventMutex::lifeline) of a lease. Such a lease is free only when all processes that have the lifeline
-/// have ended, even if the term is over before.
+/// have ended, even if the term is over earlier.
 ///
 /// [`held`](EventMutex::held) lists leases by prefix. The list leaves out files that the store refuses (see below), and
 /// state files that were copied to another name.
@@ -98,7 +100,7 @@ use paths::{LOCK, MutexPaths, STATE, files_of, state_in};
 /// | `alive` | until the deadline, but only while its process lives |
 /// | `bound` | while its process or its command runs, also after the deadline |
 /// | `fixed` | until the deadline: a claim, a marker, or a lease under [`hold_at_least`](crate::Event::hold_at_least) |
-/// | `ended` | no more |
+/// | `ended` | no longer |
 ///
 /// A process that is killed can't change its lines. So ignore a line with `alive` if its process does not exist any
 /// more. The number after `group` is the process group of the command, and `fuser DIR/*.life` finds processes that left
@@ -127,7 +129,7 @@ use paths::{LOCK, MutexPaths, STATE, files_of, state_in};
 /// narrowed when the owner of the file opens it. [`check`](EventMutex::check) opens all files, and warns of such files
 /// of other users. The store refuses the following, with an error that names the path and says what to do:
 ///
-/// - a state or a log whose first line is not its format, such as `soloist-state v1`;
+/// - a state or a log whose first line does not name its format, such as `soloist-state v1`;
 /// - a directory that all users can write to, such as `/tmp` itself, even if its mode is changed later;
 /// - a directory of a user other than this user and root, unless the group of the directory shares it, or this process
 ///   runs as root;
@@ -140,16 +142,17 @@ use paths::{LOCK, MutexPaths, STATE, files_of, state_in};
 /// files.
 ///
 /// Clones are cheap, and share the leases that they hold. These leases end when the last clone is dropped, or when the
-/// process ends. Each lease keeps one file open. Claims only expire. Claims are not synced to the disk, so a power loss
-/// may lose the claims of the last seconds. On a full disk, no file can be made and no file can grow. An admission that
-/// needs a new or longer file is then an outage, but leases that are held are renewed and released as usual.
+/// process ends. Each lease keeps one file open. Claims do not end then, but only expire. Claims are not synced to the
+/// disk, so a power loss may lose the claims of the last seconds. On a full disk, no file can be made and no file can
+/// grow. An admission that needs a new or a longer file then fails with an [outage](MutexError::is_outage). But leases
+/// that are held are renewed and released as usual.
 ///
 /// Terms are measured on the wall clock, because all processes share this clock.
 ///
 /// - If the clock is set **back**, released leases stay free, and the leases of a dead process are free at once. Claims
 ///   and the minimum holds of [`hold_at_least`](crate::Event::hold_at_least) last longer, for example an hour longer if
 ///   the clock is set back by an hour. If a live holder blocks an admission, the report says that the holder's `since`
-///   lies in the future, and [the process fails](crate::SkipReason::is_failure).
+///   lies in the future, and the skip counts as a [failure](crate::SkipReason::is_failure).
 /// - If the clock is set **forward** by more than the rest of a term, a lease ends early, unless it has a lifeline.
 ///
 /// ```
@@ -182,7 +185,8 @@ struct Shared {
     life_locks: Mutex<LifeLocks>,
 }
 
-/// The life files that this process has locked, for leases that it holds. A lost lease stays here until it is released.
+/// The life files that this process has locked, for leases that it holds. If a lease is lost, its life file stays here
+/// until a call finds that the lease is lost, or until this process acquires the name again.
 type LifeLocks = HashMap<(Owner, MutexName), LifeLock>;
 
 impl FileMutex {
@@ -248,8 +252,9 @@ impl FileMutex {
         self.life_locks().remove(&(owner, name.clone())).filter(LifeLock::is_of_this_process)
     }
 
-    /// Decides on one admission, under the locks of its mutex and of the mutexes that exclude it. Missing lock files
-    /// are made, so that two admissions that exclude each other always share a lock, and wait for each other.
+    /// Decides on one admission. Locks the mutex of the admission, and the mutexes of the names that exclude the
+    /// admission. Missing lock files are made. So two admissions that exclude each other always lock a common file, and
+    /// are decided one after the other.
     fn admit(&self, admission: &Admission, deadline: Moment) -> Result<Admitted, FileError> {
         let name = admission.name();
         let mut names: Vec<&MutexName> = iter::once(name).chain(admission.excluded_by()).collect();
@@ -302,8 +307,8 @@ impl FileMutex {
     }
 
     /// Returns which of these `names` of one mutex are held. Under the lock of the mutex, all answers are of one
-    /// moment. If the lock is not free until `deadline`, the state is read without the lock, so that a stuck process
-    /// does not hide the holders.
+    /// moment. If the lock does not become free before `deadline`, the state is read without the lock, so that a stuck
+    /// process does not hide the holders.
     fn held_in(&self, paths: MutexPaths, deadline: Moment, names: Names<'_>) -> Result<Vec<Held>, FileError> {
         let Some(file) = paths.open_if_there(LOCK)? else { return Ok(Vec::new()) };
         let lock = MutexLock::wait_for(file, LockKind::Exclusive, deadline).ok();
@@ -364,8 +369,8 @@ impl FileMutex {
                     }
                 })
             });
-            // The life file must be unlocked under the lock of the mutex. Otherwise, the next holder might find the
-            // life file still locked, and would lock the life file with the next number.
+            // The life file is unlocked while the mutex is still locked. Otherwise, the next holder could find this
+            // life file locked, and would have to use the life file with the next number instead.
             drop(life);
             released
         });

@@ -161,8 +161,9 @@ impl MemoryState {
         self.entries.insert(request.name().clone(), entry);
     }
 
-    /// Removes expired entries from a full map, and then makes room for as many entries as are left. The next cleaning
-    /// comes only when that room is used up. So the cost of each entry does not depend on the size of the map.
+    /// Removes the expired entries of a full map. Then reserves room for as many new entries as the map still has. The
+    /// map is cleaned again only when this room is used up. So the cost of each entry does not depend on the size of
+    /// the map.
     #[cold]
     fn make_room(&mut self, now: Moment) {
         self.entries.retain(|_, entry| entry.is_live(now));
@@ -191,7 +192,8 @@ impl MemoryEntry {
         now < self.until
     }
 
-    /// Returns the holder, with times of the wall clock as that clock is set now.
+    /// Returns the holder. The monotonic times of the entry become times of the wall clock, as the wall clock is set
+    /// now.
     fn holder(&self, clock: &Clock, now: Moment) -> Holder {
         let (since, until) = (clock.wall_at(self.since), wall_plus(clock.now(), self.until.since(now)));
         let holder = Holder::of_this_process(self.owner, self.token, self.label.as_deref(), since, until);

@@ -1,5 +1,5 @@
-//! The types in the methods of [`EventMutex`](crate::EventMutex), which you need to write a store, and the options of
-//! the built-in stores.
+//! The types of the arguments and the answers of [`EventMutex`](crate::EventMutex), for a store of your own, and the
+//! options of the built-in stores.
 //!
 //! | purpose | types |
 //! | --- | --- |

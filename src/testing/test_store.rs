@@ -75,7 +75,8 @@ impl TestStore {
         *self.faults.takes.lock().unwrap_or_else(PoisonError::into_inner) = time;
     }
 
-    /// Deletes the data of the store, as if a server was restarted without its data: leases, claims and pauses.
+    /// Deletes all leases, claims and markers, such as pauses, as if a server was restarted without its data. The log
+    /// of runs stays.
     pub fn lose_all(&self) {
         self.memory.lose_all();
     }
@@ -135,8 +136,8 @@ impl TestStore {
         RunElsewhere { memory: self.memory.clone(), lease }
     }
 
-    /// Calls the store in memory, or returns an error if the test has made the store unavailable. Then lets the time of
-    /// an answer pass.
+    /// Calls the store in memory, or returns an error if the test has made the store unavailable. Then lets the time
+    /// pass that [`take`](Self::take) has set.
     fn answer<T>(
         &self,
         attempted: impl FnOnce() -> String,

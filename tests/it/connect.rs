@@ -93,23 +93,23 @@ fn a_url_that_opens_no_store_is_told_why() {
 
 #[test]
 fn a_url_that_is_not_a_plain_path_is_refused() {
-    assert_eq!(refused("memory:a"), "the url of a store in memory is memory: with nothing after the colon");
+    assert_eq!(refused("memory:a"), "the url of a store in memory is `memory:`, with nothing after the colon");
     let relative =
-        "the url of a store on file needs an absolute path to a folder of its own: write file:/var/lib/myapp/locks";
+        "the url of a file store needs an absolute path to a folder of its own: write file:/var/lib/myapp/locks";
     for url in ["file:", "file:locks", "file:./locks", "file://", "file://locks", "file:/", "file:///"] {
         assert_eq!(refused(url), relative, "{url}");
     }
     assert_eq!(
         refused("file://server/locks"),
-        "the url of a store on file names a host after its //; did you mean file:/server/locks"
+        "the url of a file store names a host after its //; did you mean file:/server/locks"
     );
     assert_eq!(
         refused("file://user:secret@server/locks"),
-        "the url of a store on file names a host after its //; did you mean file:/path"
+        "the url of a file store names a host after its //; did you mean file:/path"
     );
     assert_eq!(
         refused("file:/locks?mode=secret"),
-        "the url of a store on file has no options: give each application its own folder; in a path, write ? as %3F and # \
+        "the url of a file store has no options: give each application its own folder; in a path, write ? as %3F and # \
          as %23"
     );
     for url in ["file:/locks%", "file:/locks%2", "file:/locks%+1", "file:/locks%é"] {

@@ -50,7 +50,7 @@ pub(super) fn an_extension_moves_the_end_each_time<H: Harness>(subject: &Subject
         must(second.is_none(), "an extended lease lasts longer", name, "another create was granted");
         if let Some(holder) = subject.before(end, subject.holder(name))? {
             let moved = holder.until() > holder.since() + term.get();
-            must(moved, "the holder's end moves with the extension", name, format_args!("found {holder:?}"));
+            must(moved, "an extension moves the deadline of the holder", name, format_args!("found {holder:?}"));
         }
         subject.let_pass(term);
         subject.is_free(name, "an extended lease ends one term after the last extension");
@@ -79,7 +79,7 @@ pub(super) fn an_extension_after_the_end_is_refused<H: Harness>(subject: &Subjec
     let lease = subject.create_for(&subject.name("ended"), subject.short());
     subject.let_pass(subject.short());
     is_not_extended(subject, &lease);
-    subject.is_free(lease.name(), "an extension after the end of a lease takes nothing");
+    subject.is_free(lease.name(), "an extension after the end of a lease does not acquire the name");
     subject.create(lease.name());
     CaseResult::Passed
 }
@@ -91,7 +91,7 @@ pub(super) fn an_extension_after_a_forget_is_refused<H: Harness>(subject: &Subje
     let lease = subject.create(&subject.name("released"));
     subject.releases(&lease);
     is_not_extended(subject, &lease);
-    subject.is_free(lease.name(), "an extension after a forget takes nothing");
+    subject.is_free(lease.name(), "an extension after a forget does not acquire the name");
     CaseResult::Passed
 }
 
@@ -103,7 +103,7 @@ pub(super) fn an_extension_after_a_break_is_refused<H: Harness>(subject: &Subjec
     let broken = subject.create(&name);
     subject.break_lease(&name);
     is_not_extended(subject, &broken);
-    subject.is_free(&name, "an extension after a break takes nothing");
+    subject.is_free(&name, "an extension after a break does not acquire the name");
     let holder = subject.create(&name);
     let shortened = subject.extend(&broken, subject.short());
     must(!shortened, "the former holder of a broken lease can't shorten it", &name, "extend answered true");
@@ -122,7 +122,7 @@ pub(super) fn a_late_extension_leaves_the_new_holder_alone<H: Harness>(subject: 
     let holder = subject.create(&name);
     is_not_extended(subject, &late);
     let shortened = subject.extend(&late, subject.short());
-    must(!shortened, "only the owner shortens", &name, "extend answered true");
+    must(!shortened, "only the owner can shorten a lease", &name, "extend answered true");
     subject.let_pass(subject.short());
     subject.is_held_by(&holder, "a late extension changes nothing for the new holder");
     subject.releases(&holder);
@@ -149,7 +149,9 @@ pub(super) fn several_extensions_are_independent<H: Harness>(subject: &Subject<H
         answers == [true, false, false, true],
         promise,
         &names[0],
-        format_args!("extend answered {answers:?} for leases that are held, free, another owner's, held"),
+        format_args!(
+            "extend answered {answers:?} for four leases, in this order: held, free, held by another owner, held"
+        ),
     );
     subject.let_pass(subject.short());
     subject.is_free(&names[0], promise);

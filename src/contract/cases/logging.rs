@@ -167,7 +167,7 @@ pub(super) fn skipped_occurrences_are_counted_beside_the_runs<H: Harness>(subjec
         must(found == expected, promise, name, format_args!("{found:?} came instead of {expected:?}"));
     };
     let count = |skips: &[SkipCount]| answered("count_skips", &name, log.0.count_skips(event, skips));
-    is(&name, &[], "an event without skips has no counts");
+    is(&name, &[], "for an event without skipped occurrences, the log returns no counts");
     count(&[skips("paused", 1, 3), skips("overlapping", 2, 5)]);
     is(&name, &[skips("overlapping", 2, 5), skips("paused", 1, 3)], "skipped occurrences are counted by their reasons");
     let run = started(event, 0);
@@ -179,7 +179,7 @@ pub(super) fn skipped_occurrences_are_counted_beside_the_runs<H: Harness>(subjec
     log.write(&[started(event, 1)], 1);
     is(&name, &all, "dropped runs do not change the counts");
     let left = answered("runs", &event, log.0.runs(event));
-    must(left.len() == 1, "counts do not drop runs", &event, left.len());
+    must(left.len() == 1, "a write of counts drops no runs", &event, left.len());
     is(&other, &[], "each event has its own counts");
     CaseResult::Passed
 }
@@ -206,7 +206,7 @@ pub(super) fn the_log_of_one_event_has_nothing_to_do_with_anything_else<H: Harne
             }
         }
     }
-    names.iter().skip(1).step_by(2).for_each(|name| subject.is_free(name, "a write to the log takes no name"));
+    names.iter().skip(1).step_by(2).for_each(|name| subject.is_free(name, "a write to the log acquires no name"));
     for lease in &leases {
         subject.is_held_by(lease, "a write to the log changes no lease");
         subject.releases(lease);

@@ -15,13 +15,13 @@ use crate::store::event_mutex::{EventMutex, held::Held, held::Names};
 pub(super) fn looking_at_a_free_name_leaves_it_free<H: Harness>(subject: &Subject<H>) {
     let name = subject.name("free");
     for _ in 0..10 {
-        subject.is_free(&name, "a read takes nothing");
+        subject.is_free(&name, "a read does not acquire the name");
         let holder = subject.holder(&name);
         must(holder.is_none(), "a free name has no holder", &name, format_args!("the holder is {holder:?}"));
     }
     let lease = subject.create(&name);
     subject.releases(&lease);
-    subject.is_free(&name, "a read takes nothing");
+    subject.is_free(&name, "a read does not acquire the name");
 }
 
 pub(super) fn looking_at_a_held_name_does_not_end_it<H: Harness>(subject: &Subject<H>) {
@@ -160,7 +160,7 @@ pub(super) fn the_holder_tells_its_application_and_its_instance<H: Harness>(subj
     }
     let lease = subject.create(&name);
     let told = subject.holder(&name).and_then(|holder| holder.application().map(str::to_owned));
-    must(told.is_none(), "a holder without an application has none", &name, format_args!("found {told:?}"));
+    must(told.is_none(), "if a request has no application, its holder has none", &name, format_args!("found {told:?}"));
     subject.releases(&lease);
     CaseResult::Passed
 }

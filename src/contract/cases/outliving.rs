@@ -106,7 +106,7 @@ pub(super) fn what_is_not_ours_any_more_gets_no_lifeline<H: Harness>(subject: &S
     subject.let_pass(subject.short());
     for lease in [&released, &ended] {
         gets_none(subject, lease);
-        subject.is_free(lease.name(), "a request for the lifeline of a free name takes nothing");
+        subject.is_free(lease.name(), "a request for a lifeline does not acquire a free name");
         let holder = subject.create(lease.name());
         gets_none(subject, lease);
         subject.is_held_by(&holder, "a request for the lifeline of another's lease changes nothing for its holder");
@@ -130,7 +130,7 @@ pub(super) fn a_lease_without_a_lifeline_is_as_it_was<H: Harness>(subject: &Subj
     };
     let lease = subject.create(&subject.name("as it was"));
     asks(&lease);
-    subject.is_held_by(&lease, "a lease without a lifeline does not change");
+    subject.is_held_by(&lease, "if the store gives no lifeline, the request does not change the lease");
     subject.is_refused(lease.name());
     subject.releases(&lease);
 
@@ -141,8 +141,8 @@ pub(super) fn a_lease_without_a_lifeline_is_as_it_was<H: Harness>(subject: &Subj
     CaseResult::Passed
 }
 
-/// Acquires a lease of a few short terms, and gets its lifeline. Returns `None` if the machine was so slow that the
-/// lease may have ended before the store answered.
+/// Acquires a lease whose term is a few times the short term, and gets its lifeline. Returns `None` if the machine was
+/// so slow that the lease may have ended before the store answered.
 fn short_with_lifeline<H: Harness>(subject: &Subject<H>, name: &MutexName) -> Option<(Lease, Lifeline)> {
     let lease = subject.create_for(name, subject.shorts(4));
     let answer = subject.mutex.lifeline(&lease);

@@ -202,7 +202,7 @@ pub(super) fn a_lease_of_a_killed_process_lasts_as_long_as_a_command_has_its_lif
         let promise = "a lease of a killed process ends with the command that has its lifeline";
         let next = patiently(promise, name, || subject.try_create(name));
         let happened = format_args!("{} came after {token}", next.token());
-        must(next.token().get() > token, "tokens rise after the death of a command", name, happened);
+        must(next.token().get() > token, "tokens rise after the end of a command", name, happened);
         subject.releases(&next);
         Some(())
     });
@@ -263,7 +263,7 @@ fn held_by<H: Harness>(subject: &Subject<H>, other: &mut Other) -> (MutexName, u
             broken("a free name is granted to another process", name, format_args!("create answered {answer}"));
         };
         let exists = subject.before(end, subject.exists(name))?;
-        must(exists, "a name that another process holds is held", name, "exists answered false");
+        must(exists, "a name that another process holds is not free", name, "exists answered false");
         let holder = subject.before(end, subject.holder(name))?;
         if let Some(holder) = holder {
             let same = holder.pid() == other.pid() && holder.token().get() == token;
@@ -363,8 +363,8 @@ fn hold<H: Harness>(subject: &Subject<H>, words: &Receiver<String>) {
 /// Starts a command that has the lifeline open, and that ends when the input of this process ends.
 #[cfg(unix)]
 fn command_with(lifeline: Lifeline) -> Child {
-    // `cat` writes nothing to standard error, so the lifeline can take that place. It reads the input that it inherits,
-    // and ends when that input is closed.
+    // `cat` writes nothing to standard error, so the lifeline can take that place. `cat` reads the input that it
+    // inherits, and ends when that input is closed.
     let command = Command::new("cat").stdout(Stdio::null()).stderr(lifeline.into_parts().0).spawn();
     command.expect("every Unix has a `cat`")
 }

@@ -14,7 +14,8 @@ pub(super) fn several_leases_are_released_in_order<H: Harness>(subject: &Subject
     let holder = subject.create(&names[2]);
     let answers = subject.release_all(&leases);
     let promise = "each of several releases succeeds or fails independently of the others";
-    let happened = format_args!("it answered {answers:?} for leases that are held, free, another owner's, held");
+    let happened =
+        format_args!("it answered {answers:?} for four leases, in this order: held, free, held by another owner, held");
     must(answers == [true, false, false, true], promise, &names[0], happened);
     subject.is_held_by(&holder, promise);
     for at in [0, 1, 3] {
@@ -100,7 +101,7 @@ pub(super) fn a_later_release_of_what_is_not_ours_any_more_takes_nothing<H: Harn
     subject.let_pass(subject.short());
     for lease in [&released, &ended] {
         is_not_released(subject, lease, long());
-        subject.is_free(lease.name(), "a release with a minimum hold takes nothing if the name is free");
+        subject.is_free(lease.name(), "a release with a minimum hold does not acquire a free name");
         subject.create(lease.name());
     }
     CaseResult::Passed
@@ -141,7 +142,8 @@ pub(super) fn several_later_releases_are_independent<H: Harness>(subject: &Subje
     }
     let (answers, _) = subject.carry_out(batch);
     let promise = "each of several releases with a minimum hold succeeds or fails independently of the others";
-    let happened = format_args!("it answered {answers:?} for leases that are held, free, another owner's, held");
+    let happened =
+        format_args!("it answered {answers:?} for four leases, in this order: held, free, held by another owner, held");
     must(answers == [true, false, false, true], promise, &names[0], happened);
     subject.let_pass(subject.short());
     subject.is_held_by(&holder, promise);

@@ -153,7 +153,8 @@ impl Batch {
         self.admissions.clear();
     }
 
-    /// Answers all admissions with the error `first`, without a request, and calls `ask` with the releases alone.
+    /// Answers each admission with an error that repeats the earlier error `first`. Calls `ask` with a batch of the
+    /// releases alone.
     pub(crate) fn without_admissions(&mut self, first: &MutexError, ask: impl FnOnce(&mut Self)) {
         let mut admissions = mem::take(&mut self.admissions);
         for slot in &mut admissions {

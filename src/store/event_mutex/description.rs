@@ -46,7 +46,7 @@ impl Description {
     }
 
     /// Returns which processes share the store. A schedule warns if an event is
-    /// [`on_one_server`](crate::Event::on_one_server), but only this process shares the store. A schedule never warns
+    /// [`on_one_server`](crate::Event::on_one_server), but no other process can use the store. A schedule never warns
     /// about [`Scope::Unknown`].
     pub fn scope(&self) -> Scope {
         self.scope

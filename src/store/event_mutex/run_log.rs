@@ -84,7 +84,7 @@ pub trait RunLog: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// It is not known whether the store added the counts, or the log keeps no counts.
+    /// The log keeps no counts, or it is not known whether the store added the counts.
     fn count_skips(&self, _event: &str, _skips: &[SkipCount]) -> Result<(), MutexError> {
         Err(MutexError::unsupported("count skipped occurrences"))
     }

@@ -31,7 +31,8 @@ impl StoreWarning {
         Self(OneLine(text).to_string())
     }
 
-    /// Warns that no protected event runs, because the store answers requests, but takes no writes.
+    /// Makes the warning for a store that still answers reads, but takes no writes. With such a store, no protected
+    /// event runs.
     pub(crate) fn takes_no_writes(why: impl fmt::Display) -> Self {
         Self::new(format_args!("the store takes no writes, so that no protected event runs: {why}"))
     }

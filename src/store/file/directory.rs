@@ -38,8 +38,8 @@ const QUIETLY: OFlags = FLAGS.union(OFlags::NOATIME);
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const QUIETLY: OFlags = FLAGS;
 
-/// The pauses between attempts to open a file. A process that makes a file sets its group and mode a moment later, so
-/// the first attempts of other processes may fail.
+/// The pauses between attempts to open a file. A process that makes a file sets the group and the mode of the file a
+/// moment later. So the first attempts of other processes may fail.
 const PAUSES: [Duration; 4] =
     [Duration::ZERO, Duration::from_millis(1), Duration::from_millis(2), Duration::from_millis(4)];
 

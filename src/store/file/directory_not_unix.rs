@@ -19,7 +19,8 @@ impl Directory {
         Ok(Self { path: path.to_owned() })
     }
 
-    /// Checks that the path still exists. The directory is never replaced, because only its path is known here.
+    /// Checks that the path still exists. If it does, returns `None`: this value has no descriptor, so it never has to
+    /// be opened again.
     pub(super) fn renewed(&self) -> io::Result<Option<Self>> {
         self.path.metadata().map(|_| None)
     }

@@ -22,12 +22,12 @@ const OVERLAYFS: u32 = 0x794C_7630;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum NetworkFilesystem {
-    /// Refuses a directory on a network filesystem with an error. Its locks may exclude only the processes of this
-    /// host, or may vanish when the file server restarts.
+    /// Refuses a directory on a network filesystem, and returns an error. The locks of such a filesystem may exclude
+    /// only the processes of this host, or may vanish when the file server restarts.
     #[default]
     Refuse,
-    /// Uses a directory on a network filesystem. Choose this only if you know that its locks exclude the processes of
-    /// all hosts that use the directory, and that the clocks of these hosts agree.
+    /// Uses a directory on a network filesystem. Choose this only if you know that the locks of this filesystem exclude
+    /// the processes of all hosts that use the directory, and that the clocks of these hosts agree.
     Trust,
 }
 

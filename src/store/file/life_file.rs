@@ -14,7 +14,8 @@ use crate::lease::holder::Holder;
 #[cfg(unix)]
 use crate::lease::label::this_host;
 
-/// The largest number of life files of one mutex. So many holders may still live after their leases have ended.
+/// The largest number of life files of one mutex. It limits how many holders may still live after their leases have
+/// ended.
 const GENERATIONS: u32 = 1000;
 
 /// The identity of a life file that a holder has locked.
@@ -36,7 +37,7 @@ pub(super) struct LifeId {
 pub(super) struct LifeLock {
     file: OpenFile,
     generation: u32,
-    /// Whether a command may have a duplicate.
+    /// Whether the drop of this value leaves the file locked, because a command may still have a duplicate.
     lent: bool,
     /// The process that locked the file. After a `fork`, the child shares the lock, and must not unlock the file.
     pid: u32,
@@ -89,8 +90,8 @@ impl Drop for LifeLock {
     }
 }
 
-/// Returns whether the life file `id` is locked: its holder lives, or a command with a duplicate. Returns `None` if the
-/// file does not exist any more.
+/// Returns whether the life file `id` is locked, because its holder lives, or because a command that has a duplicate
+/// lives. Returns `None` if the file does not exist any more.
 pub(super) fn is_alive(paths: &MutexPaths, id: LifeId) -> Result<Option<bool>, FileError> {
     match paths.open_if_there(&life(id.generation))? {
         Some(file) if file.inode() == id.inode => is_locked(&file).map(Some),

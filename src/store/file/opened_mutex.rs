@@ -1,4 +1,5 @@
-//! A mutex and its state. Each read, grant, renewal and release happens here, under the lock of the mutex.
+//! A mutex and its state. Each read, grant, renewal and release happens here, under the lock of the mutex. Only a read
+//! can do without the lock, if the lock does not become free in time.
 
 use std::iter;
 
@@ -31,7 +32,7 @@ pub(super) struct OpenedMutex {
     /// The file that the state was read from.
     file: Option<OpenFile>,
     pub(super) now: DateTime<Utc>,
-    /// `None` if another process held the lock for too long, or if the mutex has no lock file.
+    /// `None` if another process held the lock for too long.
     _lock: Option<MutexLock>,
 }
 
@@ -57,7 +58,8 @@ impl OpenedMutex {
         self.paths.belong_to(name.mutex())
     }
 
-    /// Returns which of these `names` are held. If `names` is a list, the names come from the state.
+    /// Returns which of these `names` are held. If `names` asks for markers or for a prefix, the matching names are
+    /// read from the state.
     pub(super) fn held(&self, names: Names<'_>) -> Result<Vec<Held>, FileError> {
         let found: Vec<MutexName> = match names {
             Names::Each(names) => names.to_vec(),

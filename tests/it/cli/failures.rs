@@ -301,7 +301,7 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
     ),
     ("$S run --store locks --name j -- true", 64, "the url of a store has no scheme"),
     ("$S run --store '' --name j -- true", 64, "the url of a store is empty: write one such as file:"),
-    ("$S run --store file:locks --name j -- true", 64, "the url of a store on file needs an absolute path"),
+    ("$S run --store file:locks --name j -- true", 64, "the url of a file store needs an absolute path"),
     ("$S run --store redis:// --name j -- true", 64, "the url of a redis server has no host"),
     ("$S run --store 'postgres://x y' --name j -- true", 64, "the url of a postgres server has no user"),
     ("$S run --store memory: --name j -- true", 64, "a store in memory is seen by this process alone"),
@@ -446,7 +446,7 @@ const COMMANDS: &[(&str, i32, &str)] = &[
     ("used; $S pause 2h", 2, "soloist: `2h` is a time, and no event: write `pause --for 2h`"),
     ("used; $S pause 90 --for 3h", 2, "soloist: `90` is a time, and no event: write `pause --for 90`"),
     ("$S locks --store consul:", 2, "soloist: no store has the scheme consul"),
-    ("$S check --store file:relative", 2, "soloist: the url of a store on file needs an absolute path"),
+    ("$S check --store file:relative", 2, "soloist: the url of a file store needs an absolute path"),
     ("$S completions fish-and-chips", 2, "[possible values: bash, "),
     ("$S man sideways", 2, "soloist: there is no command \"sideways\": use one of run, "),
     (

@@ -31,8 +31,9 @@ pub(super) enum Origin {
 }
 
 impl Access {
-    /// Returns the rules for the files of this directory. Refuses a directory that users who do not share it can write
-    /// to.
+    /// Returns the rules for the files of this directory. Refuses a directory if all users can write to it, or if it is
+    /// shared and sticky. Also refuses a directory of another user, unless its group shares it, root owns it, or this
+    /// process runs as root.
     pub(super) fn in_directory(path: &Path, directory: &Metadata) -> io::Result<Self> {
         let (path, mode, owner, us) = (path.display(), directory.mode(), directory.uid(), our_user());
         let (group, shared) = (directory.gid(), mode & SHARED_DIRECTORY == SHARED_DIRECTORY);
@@ -117,7 +118,7 @@ impl Access {
         })
     }
 
-    /// Sets the group and the mode of a file of this user to those of all files of the store. If root has just made the
+    /// Gives a file of this user the group and the mode that all files of the store have. If root has just made the
     /// file, this also sets its owner to the directory's owner.
     ///
     /// Failures are ignored: a user who can't open the file gets an error, and [`exposure`](Self::exposure) warns if

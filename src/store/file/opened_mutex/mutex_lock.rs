@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::store::{file::error::FileError, file::open_file::OpenFile};
 use crate::time::clock::{Clock, moment::Moment};
 
-/// The time limit of one call for all its waits for locks.
+/// The longest time for which one call waits for locks, all its waits together.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The longest pause between two tries.

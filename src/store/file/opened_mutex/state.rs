@@ -9,10 +9,11 @@
 //! end
 //! ```
 //!
-//! A grant writes the whole text anew. If the text is shorter than a block, zeros fill the rest of the block. Each line
-//! begins with a head of fixed length. Later changes overwrite the head in place, which needs no room on the disk. No
-//! head lies in two pages of memory, so even a process that is killed has written a whole head or nothing. After a
-//! power loss, a text may be damaged. A text that was cut lacks the line `end`.
+//! A grant writes the whole text anew. If the text is shorter than a block, zeros fill the rest of the block. The line
+//! of each entry begins with a head, and the length of this head never changes. Later changes overwrite the head in
+//! place, which needs no room on the disk. No head lies in two pages of memory, so even a process that is killed has
+//! written a whole head or nothing. After a power loss, a text may be damaged. A text that was cut lacks the line
+//! `end`.
 
 use std::fmt::Write;
 use std::iter;
@@ -32,7 +33,8 @@ const END: &str = "end\n";
 /// The size of a page of memory, in bytes. A write of one page is never cut, even if the process is killed.
 pub(crate) const BLOCK: usize = 4096;
 
-// The columns of a head. The head of a claim or a marker ends with the word, here `alive`.
+// The columns of a head. The head of a claim or a marker is shorter: it ends after the word, which is `alive` in this
+// example.
 //
 // until 2026-03-01T12:01:07.000000000Z alive group 4242      ⇥lease/reports⇥…
 // 0     6                            36 37 42              59
@@ -61,7 +63,7 @@ pub(crate) struct StateEntry {
 /// The rule for how long a name is held: the word after its deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lasts {
-    /// Until its deadline, and while its life file is locked.
+    /// Until its deadline, but only while its life file is locked.
     Alive,
     /// While its life file is locked, even after its deadline, because a command can inherit the life file.
     Bound,
@@ -104,8 +106,8 @@ impl MutexState {
         self.text.lines().take(3).find_map(|line| line.strip_prefix(word))
     }
 
-    /// Returns the entry of a name, even if the name is not held any more. If the entry is damaged, the error is its
-    /// line.
+    /// Returns the entry of a name, even if the name is not held any more. If the entry is damaged, the error has the
+    /// line of the entry.
     pub(crate) fn find(&self, name: &MutexName) -> Result<Option<StateEntry>, &str> {
         let name = escaped(&name.to_string());
         let line = self.lines().find(|(_, line)| is_of(line, &name));
@@ -131,8 +133,8 @@ impl MutexState {
         lines.skip(3).filter(|(_, line)| *line != END && !line.trim_ascii().is_empty())
     }
 
-    /// Returns the text of the state after a grant. It has the entries `granted`, and the old entries that are still
-    /// held and have other names.
+    /// Returns the text of the state after a grant. It has the entries `granted`, and the old entries with other names
+    /// that may still be held.
     pub(crate) fn with_grant(
         &self,
         mutex: &str,
@@ -247,8 +249,8 @@ fn is_of_lease(line: &&str) -> bool {
     line.get(WORD.end..).is_some_and(|rest| rest.starts_with(" group "))
 }
 
-/// Returns whether the name of this line may still be held. The life file is not read, although it may be unlocked
-/// already.
+/// Returns whether the name of this line may still be held. The life file is not checked. So the answer can be `true`
+/// although the life file is unlocked already.
 fn may_be_held(line: &str, now: &str) -> bool {
     match Lasts::of_line(line) {
         Some(Lasts::Alive | Lasts::Bound) => true,
