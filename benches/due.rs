@@ -34,7 +34,7 @@ impl Soloist {
         Self::observed(events, attributes, |schedule| schedule)
     }
 
-    /// Makes a schedule with events, to which `observe` can add observers.
+    /// Makes a schedule with events. `observe` can add observers to the schedule.
     fn observed(events: u64, attributes: fn(Event) -> Event, observe: fn(Schedule) -> Schedule) -> Self {
         let schedule = observe(Schedule::new(MemoryMutex::new()));
         for number in 0..events {

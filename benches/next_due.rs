@@ -6,8 +6,8 @@ use chrono::{DateTime, TimeZone, Utc};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use soloist::{Event, Schedule};
 
-/// Returns a random mix of daily, hourly and five-minute expressions. Each is due between 8 and 17 o'clock, but not at
-/// the weekend.
+/// Returns a random mix of daily, hourly and five-minute expressions. Each has times between 08:00 and 17:00, the
+/// window of one benchmark. None is due at the weekend.
 fn expressions(count: usize) -> Vec<String> {
     let mut random = fastrand::Rng::with_seed(1);
     let expression = |_| {

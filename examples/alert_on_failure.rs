@@ -1,4 +1,5 @@
-//! Shows an alert for a failed run: a command of yours gets the error and the end of the output on its standard input.
+//! Shows an alert for a failed run: a command that you choose gets the run's error, and the end of the run's output, on
+//! standard input.
 //!
 //! ```text
 //! cargo run --example alert_on_failure

@@ -1,5 +1,5 @@
-//! Pauses and resumes every schedule with a name, or one event of these schedules. The program `soloist` also has these
-//! commands: `soloist pause` and `soloist resume`.
+//! Pauses and resumes all schedules that have the given name, or one event of these schedules. The program `soloist`
+//! also has these commands: `soloist pause` and `soloist resume`.
 //!
 //! ```text
 //! cargo run --example pause -- file:/tmp/fleet shop 90 "the orders are migrated"   # for 90 minutes at most

@@ -62,7 +62,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let day = DateTime::UNIX_EPOCH + TimeDelta::days(fastrand::i64(0..100_000));
     let mut permits = BTreeSet::new();
     for ticks in TICKS {
-        // All copies tick at the same time.
+        // All copies tick at once, each with a minute of its own.
         thread::scope(|scope| -> Result<(), Box<dyn Error>> {
             let tick = |(schedule, (days, hours, minutes))| {
                 let now = day + TimeDelta::minutes((days * 24 + hours) * 60 + minutes);

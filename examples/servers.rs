@@ -6,7 +6,7 @@
 //! cargo run --example servers --features postgres -- postgres://app:secret@127.0.0.1/app
 //! ```
 //!
-//! Without a URL, the store is a directory for temporary files. A database needs its table first:
+//! Without a URL, the store has its files in the system's temporary directory. A database needs its table first:
 //! `soloist create-table --store URL`.
 
 use std::env;

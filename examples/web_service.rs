@@ -40,7 +40,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // The recorder must be installed before the first tick, because the schedule looks for it at the first tick.
     let metrics = PrometheusBuilder::new().install_recorder()?;
     let schedule = Schedule::new(soloist::connect(&store)?).with_run_log(20)?.observe(Metrics::new());
-    // If a server is killed, its event is blocked for this time.
+    // If a server is killed during a run, the event of the run is blocked for this time.
     let killed_blocks = Duration::from_secs(10);
     let remind = Event::spawn("carts:remind", remind).every_ten_seconds().on_one_server().without_overlapping();
     schedule

@@ -1,6 +1,6 @@
-//! Compares soloist with its peers, which are other schedulers, and with its floors: the least programs that do a part
-//! of the work. `benches/run --peers` measures all [`KINDS`], and writes the table and the picture of the book. With
-//! names of kinds, it measures only these kinds, and prints the results.
+//! Compares soloist with its peers, which are other schedulers, and with its floors, which are minimal programs that do
+//! only a part of the work. `benches/run --peers` measures all [`KINDS`], and writes the table and the picture of the
+//! book. With names of kinds, it measures only these kinds, and prints the results.
 
 use std::path::Path;
 

@@ -73,8 +73,8 @@ impl Clokwerk {
     }
 }
 
-/// Returns the processor time of a run, from all runs and all threads in two seconds. Only the processor time can be
-/// measured, because this scheduler ticks by itself.
+/// Returns the average processor time of a run, measured over all runs and all threads in two seconds. Only the
+/// processor time can be measured, because this scheduler ticks by itself.
 fn tokio_cron_scheduler() -> f64 {
     let processor_time = || {
         let time = clock_gettime(ClockId::ProcessCPUTime);

@@ -34,7 +34,7 @@ impl Race {
         self.measured.push(measured);
     }
 
-    /// Finds the version of the program `of` in its output `says`, and adds it to the versions.
+    /// Finds a version number in the text `says`. Adds the name `of` and the number to the versions.
     pub(crate) fn version(&mut self, of: &str, says: &str) {
         let mut words = says.split([' ', '-', '\n']);
         let version = words.find(|word| word.starts_with(|first: char| first.is_ascii_digit()));

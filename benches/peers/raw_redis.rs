@@ -12,7 +12,7 @@ use crate::ticks::callback;
 /// The number of events in one pipeline or script.
 const BATCH: usize = 100;
 const TERM: &str = "60000"; // milliseconds
-/// The end of an entry, after its owner and its token. It is about as long as in an entry of soloist.
+/// The last part of an entry, after owner and token. It is about as long as in an entry of soloist.
 const ENTRY: &str = " term=60000 since=2026-03-01T12:00:00.000Z pid=4711 host=web-1";
 
 pub(crate) struct RawRedis {
@@ -58,7 +58,7 @@ impl RawRedis {
     }
 
     /// Acquires the claim and the lease of each event, one event after another. Each round trip also releases the lease
-    /// of the last event.
+    /// of the previous event.
     pub(crate) fn in_order(&mut self, call: Call, events: usize, minute: i64) {
         let mut keys = vec!["raw:token".to_owned()];
         for number in 0..events {

@@ -34,7 +34,7 @@ trait Sql {
     fn start() -> Self;
     /// Creates the table, and a store in it.
     fn mutex(&self, table: &str) -> Self::Mutex;
-    /// Adds `claims` claims to the table that have just ended.
+    /// Adds rows to the table: `claims` claims that have just ended.
     fn fill(&self, table: &str, claims: usize);
     /// Connects a raw client, which carries out statements and returns the first value of the first row.
     fn raw(&self) -> impl FnMut(&str) -> Option<String>;

@@ -30,7 +30,7 @@ pub(crate) fn timed(runs: usize, work: impl FnOnce()) -> Duration {
     took
 }
 
-/// Returns the average in seconds of `count` parts of `took`.
+/// Returns the time of one part in seconds: `took` divided by `count`.
 #[expect(clippy::cast_precision_loss, reason = "they are few")]
 pub(crate) fn each(took: Duration, count: usize) -> f64 {
     took.as_secs_f64() / count as f64

@@ -33,8 +33,8 @@ const SYNC: Job = Job {
 /// The index in [`JOBS`] of the event during whose run a worker is killed.
 pub(crate) const VICTIM: usize = 1;
 
-/// The term of the lease: two minutes of this fleet. On a server, the event of a killed worker stays blocked for at
-/// most this time. In a real fleet, the default of one minute is enough.
+/// The term of the lease: two minutes of this fleet. If the store is on a server, the event of a killed worker stays
+/// blocked for at most this time. In a real fleet, the default of one minute is enough.
 pub(crate) const TERM: Duration = Duration::from_secs(2);
 
 /// Makes the schedule of a worker. It calls `tell` at the start and at the end of each run.

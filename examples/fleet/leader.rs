@@ -69,7 +69,7 @@ struct Leader {
     kill_from: u32,
     /// The time from the start of the killed run to the kill, in thousandths of a minute.
     kill_after: u32,
-    /// The number of minutes that are printed.
+    /// The number of minutes that were printed so far.
     shown: u32,
 }
 

@@ -38,8 +38,8 @@ fn end_with_the_leader() {
     std::process::exit(1);
 }
 
-/// Reports a skip to the leader. A worker calls this at the end of a tick, so the skips of a tick that is killed are
-/// not known.
+/// Reports a skip to the leader. A worker calls this at the end of a tick. So if a worker is killed during a tick, the
+/// skips of that tick are not known.
 fn tell_of_skips(pace: Pace, entry: &Entry) -> TaskResult {
     let Verdict::Skipped(reason) = entry.verdict() else { return Ok(()) };
     let holder = reason.holder().map_or_else(String::new, |holder| holder.pid().to_string());

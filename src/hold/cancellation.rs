@@ -45,7 +45,7 @@ impl HeldLease {
         Some(self.exit_signal.load(Ordering::Acquire)).filter(|signal| *signal > 0)
     }
 
-    /// Asks the run to stop, because another run or an operator wants its lease.
+    /// Asks the run to stop, because a newer run wants the lease, or because an operator wants the run to stop.
     pub(super) fn ask_to_stop(&self, by: Option<Holder>) {
         let now = self.now();
         self.change(|| self.stop_request.get_or_init(|| Box::new((now, by))));
@@ -138,8 +138,8 @@ impl HeldLease {
         self.reason()
     }
 
-    /// Blocks this thread until `idle` returns `None`. If `idle` returns a time, it is called again after each change,
-    /// and at the latest after that time.
+    /// Blocks this thread until `idle` returns `None`. If `idle` returns a duration, `idle` is called again after each
+    /// change, and at the latest when this duration is over.
     pub(crate) fn wait_while(&self, idle: impl Fn(Moment, &Waiting) -> Option<Duration>) {
         self.signal.wait_while(&self.clock.waiting(&self.signal), idle);
     }

@@ -93,8 +93,8 @@ impl Signal {
         }
     }
 
-    /// Blocks this thread until `idle` returns `None`. If `idle` returns a time, it is called again after each change,
-    /// and at the latest after that time.
+    /// Blocks this thread until `idle` returns `None`. If `idle` returns a duration, `idle` is called again after each
+    /// change, and at the latest when this duration is over.
     pub(crate) fn wait_while(&self, waiting: &Waiting, idle: impl Fn(Moment, &Waiting) -> Option<Duration>) {
         let mut waiters = self.lock();
         while let Some(patience) = idle(waiting.clock().moment(), waiting) {

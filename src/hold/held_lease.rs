@@ -54,8 +54,8 @@ pub(crate) struct HeldLease {
     /// The moment when this process read a request to stop the run, and the process that made the request, if it is
     /// known.
     pub(super) stop_request: OnceLock<Box<(Moment, Option<Holder>)>>,
-    /// Whether the reason to stop was reported. Also set for a guard, and after the end of a task, because then no
-    /// reason must be reported.
+    /// Whether the reason to stop was reported. Also set for a guard, and after the end of a task, so that no reason is
+    /// reported.
     pub(super) cancel_is_reported: AtomicBool,
 }
 
@@ -227,7 +227,7 @@ impl HeldLease {
     }
 
     /// Returns the moment by which the task must have stopped: the end of the lease, or of the process if that is
-    /// earlier. Returns [`Moment::BEGINNING`], which means at once, if another owner may hold the name.
+    /// earlier. If another owner may hold the name, the task must stop at once, so this returns [`Moment::BEGINNING`].
     pub(crate) fn last_moment(&self) -> Moment {
         if self.is_taken_away.load(Ordering::Acquire) {
             return Moment::BEGINNING;
@@ -277,8 +277,8 @@ impl HeldLease {
         self.end_renewal(now, LeaseState::HeldUntil(deadline.minus(self.stopping)));
     }
 
-    /// Notes the answer of the store that another owner, or no owner, holds the name. Wakes the waiting threads, but no
-    /// tasks.
+    /// Notes that the lease is lost: the store has answered that another owner, or no owner, holds the name. Wakes the
+    /// waiting threads, but no tasks.
     pub(crate) fn lose(&self, now: Moment) {
         if !self.was_released() {
             // Also set after the deadline: a task that is being stopped must end at once, because another owner may

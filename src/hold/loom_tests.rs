@@ -53,7 +53,7 @@ mod renewal_plan {
 
     impl Plan {
         pub(super) fn next_step(&mut self, now: Moment) -> PlanStep {
-            assert!(!self.is_running, "two threads run it");
+            assert!(!self.is_running, "two threads run the plan");
             let exits = std::mem::take(&mut self.exits);
             match self.due.iter().copied().min() {
                 Some(first) if exits || first <= now => {
@@ -231,7 +231,7 @@ fn of_two_that_plan_something_one_needs_a_thread() {
             let timer = Arc::clone(&timer);
             move || add(&timer, now.minus(MILLISECOND))
         });
-        let mut needs = [add(&timer, now), other.join().expect("it hands in")];
+        let mut needs = [add(&timer, now), other.join().expect("it adds a job")];
         needs.sort_unstable();
         assert_eq!(needs, [false, true]);
         run(&timer, &clock, |_| ());
@@ -360,7 +360,7 @@ struct Sleeper {
 
 impl task::Wake for Sleeper {
     fn wake(self: Arc<Self>) {
-        *self.is_woken.lock().expect("nobody panics") = true;
+        *self.is_woken.lock().expect("no thread panics") = true;
         self.woken.notify_one();
     }
 }
@@ -373,9 +373,9 @@ fn reason_in_a_task(run: &Arc<HeldLease>) -> CancelReason {
         if let Poll::Ready(reason) = cancelled.as_mut().poll(&mut Context::from_waker(&waker)) {
             return reason;
         }
-        let mut is_woken = sleeper.is_woken.lock().expect("nobody panics");
+        let mut is_woken = sleeper.is_woken.lock().expect("no thread panics");
         while !std::mem::take(&mut *is_woken) {
-            is_woken = sleeper.woken.wait(is_woken).expect("nobody panics");
+            is_woken = sleeper.woken.wait(is_woken).expect("no thread panics");
         }
     }
 }
@@ -508,8 +508,8 @@ fn a_lease_that_one_thread_has_seen_gone_is_gone_for_all_and_no_renewal_brings_i
         let (first, second) = looks.join().expect("it looks");
         renews.join().expect("it renews");
         let gone = run.gone_by(clock.moment()).is_some();
-        assert!(gone || (seen, first, second) == (None, false, false), "it came back");
-        assert!(first <= second, "it came back");
+        assert!(gone || (seen, first, second) == (None, false, false), "a lost lease is held again");
+        assert!(first <= second, "a lost lease is held again");
         assert_eq!(run.remaining(), Some(if gone { Duration::ZERO } else { TERM }));
     });
 }
@@ -527,7 +527,7 @@ fn a_released_lease_stays_released_whatever_is_noted_at_that_moment() {
         let _ = run.begin_release();
         assert!(run.gone_by(clock.moment()).is_some());
         renews.join().expect("it renews");
-        assert!(run.gone_by(clock.moment()).is_some(), "it came back");
+        assert!(run.gone_by(clock.moment()).is_some(), "a released lease is held again");
         assert!(!run.begin_renewal(asked), "it is renewed again");
     });
 }

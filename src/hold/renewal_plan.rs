@@ -48,7 +48,7 @@ struct PlannedLease {
     store: Weak<dyn EventMutex>,
     /// `None`: the lease has a fixed term.
     renewal: Option<NextRenewal>,
-    /// The time at which a request to stop the run is read. `None`: it is read after the next renewal.
+    /// The time at which a request to stop the run is read. `None`: the request is read after the next renewal.
     read_at: Option<Moment>,
     /// Whether a thread is reading the request to stop the run.
     is_being_read: bool,
@@ -112,7 +112,7 @@ pub(super) enum PlannedJob {
     ReadStopRequests(Vec<Arc<HeldLease>>),
 }
 
-/// Leases that are renewed in one request, each with the time that was left until its deadline before the request.
+/// Leases that are renewed in one request, each with the time from the request to the lease's old deadline.
 #[derive(Debug)]
 pub(super) struct DueRenewals {
     pub(super) term: Term,

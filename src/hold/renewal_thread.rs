@@ -308,7 +308,7 @@ mod tests {
         let due =
             |plan: &mut Plan| (plan.add_timeout(&held, &id, Moment::BEGINNING, Moment::NEVER), Some(Moment::BEGINNING));
         assert!(timer.change(due).1);
-        assert!(!timer.change(due).1, "there is one");
+        assert!(!timer.change(due).1, "a thread was started before");
         let run = || timer.run(Waiting::on_the_machine(), |_| panic!("it can't go on"));
         catch_unwind(AssertUnwindSafe(run)).unwrap_err();
         assert!(timer.change(due).1);
@@ -332,7 +332,7 @@ mod tests {
         let grant = Some(Grant::of(lease));
         let run = Arc::new(HeldLease::new(clock.clone(), grant, clock.moment(), None, Duration::ZERO));
         let renewal_thread = RenewalThread::of(&store, &clock);
-        renewal_thread.keep(&store, &run, Renewal::WhileItRuns).expect("nobody else holds it");
+        renewal_thread.keep(&store, &run, Renewal::WhileItRuns).expect("no other owner holds the name");
         let (sender, woken) = channel();
         let waker = Waker::from(Arc::new(Woken(sender)));
         let (mut context, mut cancelled) = (Context::from_waker(&waker), Box::pin(run.cancelled()));

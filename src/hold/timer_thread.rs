@@ -85,8 +85,8 @@ impl TimerThread {
     fn end_thread(&self, mut state: MutexGuard<'_, TimerState>) {
         state.thread = None;
         self.has_thread.store(false, Ordering::Relaxed);
-        // A caller that waits checks `has_thread` while it holds this lock. This function locks it once, so that the
-        // caller either sees the change, or sleeps and is woken.
+        // A caller that waits checks `has_thread` while `signals` is locked. So `signals` is locked here, too: the
+        // caller then either sees the change, or sleeps already and is woken.
         drop(self.signals());
         self.handled.notify_all();
     }
@@ -154,7 +154,7 @@ impl TimerThread {
 /// Functions for the exit of the process, which must not wait for the lock of the state.
 #[cfg(any(unix, test))]
 impl TimerThread {
-    /// Signals the timer thread, if there is such a thread, that the process exits on the thread `exits_on`. Does not
+    /// Signals that the process exits on the thread `exits_on`. A timer thread wakes up, if there is one. Does not
     /// wait.
     pub(super) fn signal(&self, exits_on: usize) {
         let mut signals = self.signals();

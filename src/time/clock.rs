@@ -21,8 +21,8 @@ use manual::ManualTime;
 use manual::{ManualClock, Wake};
 use moment::Moment;
 
-/// If a time in a store lies further in the future than this, a clock was set back. A smaller difference can come from
-/// a clock that was corrected by a small step.
+/// If the time of a grant or renewal in a store lies further in the future than this, a clock was set back. A smaller
+/// difference can come from a clock that was corrected by a small step.
 pub(crate) const LITTLE_STEP: Duration = Duration::from_secs(1);
 
 /// The source of the time: the machine, or, in tests, a [`ManualClock`](crate::time::ManualClock).
@@ -86,7 +86,7 @@ impl Clock {
         self.0.is_some()
     }
 
-    /// Returns whether both clocks always show equal times.
+    /// Returns whether this clock and `other` always show equal times.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
             (Some(time), Some(other)) => Arc::ptr_eq(time, other),

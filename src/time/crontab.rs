@@ -26,16 +26,18 @@ use field_set::{Field, FieldSet, InField};
 /// case. Sunday is 0 or 7. Instead of the five fields, `@yearly`, `@annually`, `@monthly`, `@weekly`, `@daily`,
 /// `@midnight` or `@hourly` is allowed.
 ///
-/// **Days of the calendar.** cronie does not have these items. They are allowed in a list, but not in a range:
+/// **Days of the calendar.** These items mean days whose date differs from month to month. They are allowed in a list,
+/// but not in a range. cronie does not have these items.
 ///
 /// | item | field | days |
 /// | --- | --- | --- |
-/// | `L`, `L-2` | day of month | the last day of the month, the day two days before it; up to `L-30` |
-/// | `15W` | day of month | the weekday, Monday to Friday, that is nearest to the 15th and in the same month: if the 1st is a Saturday, `1W` is Monday the 3rd. In a month without that day, `W` means no day |
+/// | `L` | day of month | the last day of the month |
+/// | `L-2` | day of month | two days before the last day of the month; the number is from 1 to 30 |
+/// | `15W` | day of month | the day from Monday to Friday that is nearest to the 15th, within the month: if the 1st is a Saturday, `1W` is Monday the 3rd. `31W` means no day in a month without a 31st |
 /// | `LW` | day of month | the last weekday of the month |
-/// | `5#3`, `fri#3` | day of week | the third Friday of the month, from `#1` to `#5`. **Quartz counts from Sunday 1**: its `6#3` is `5#3` here |
+/// | `5#3`, `fri#3` | day of week | the third Friday of the month; the number after `#` is from 1 to 5. **In Quartz, Sunday is 1**, so its `6#3` is `5#3` here |
 /// | `5L`, `friL` | day of week | the last Friday of the month; in Quartz `6L` |
-/// | `?` | both, not in a list | any day, as `*` |
+/// | `?` | both day fields, not in a list | any day, as `*` |
 ///
 /// **Both day fields.** If neither day of month nor day of week starts with `*`, a day is due if *either* field
 /// matches: `0 9 13 * fri` is every Friday and every 13th, and `0 9 1 * fri#3` is the 1st and the third Friday. If one
@@ -49,7 +51,8 @@ use field_set::{Field, FieldSet, InField};
 /// differs between servers:
 ///
 /// - A range that runs backwards. cronie reads such a range as no time at all, or, if the range ends with 0, as a range
-///   up to 7. But a range of days of the week may end with Sunday, with or without a step, as in `fri-sun`.
+///   up to 7. An exception is a range of days of the week that ends with Sunday, such as `fri-sun`: it is not refused,
+///   with or without a step.
 /// - `~`, a random time, and `@reboot`.
 /// - A date that never comes, as in `0 0 30 2 *`.
 /// - A text of more than 1,000 bytes.
@@ -183,15 +186,15 @@ impl Crontab {
         dates.any(|date| self.meets_date(&date))
     }
 
-    /// Returns whether one of the months has one of the days of the month. The days of the week do not count.
+    /// Returns whether any month of the crontab has any of its days of the month. The days of the week do not count.
     pub(crate) fn day_of_month_comes(&self) -> bool {
         let mut on_any = *self;
         on_any.set(Field::DayOfWeek, FieldSet::every(Field::DayOfWeek));
         on_any.comes()
     }
 
-    /// Returns whether the crontab has fixed times of the day, like `30 2 * * *`, and does not follow real time, like
-    /// `*/10 * * * *` and `0 * * * *`. As in cronie, a clock change moves only fixed times.
+    /// Returns whether the crontab has fixed times of the day, as `30 2 * * *` has. The crontabs `*/10 * * * *` and `0
+    /// * * * *` follow real time instead. As in cronie, a clock change moves only fixed times.
     pub(crate) fn is_at_fixed_times(&self) -> bool {
         !self.get(Field::Minute).star && !self.get(Field::Hour).star
     }
@@ -216,7 +219,7 @@ impl Crontab {
 impl FromStr for Crontab {
     type Err = CrontabError;
 
-    /// Parses five fields, or a nickname such as `@daily`. At most 1,000 bytes are read.
+    /// Parses five fields, or a nickname such as `@daily`. Refuses a text of more than 1,000 bytes.
     fn from_str(text: &str) -> Result<Self, CrontabError> {
         let mut crontab = Self::EVERY_MINUTE;
         for (field, set) in Field::ALL.into_iter().zip(parse::fields(text)?) {

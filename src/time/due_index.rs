@@ -29,8 +29,8 @@ struct Group {
     zone: Zone,
     /// Whether each time of the day comes exactly once, even if the clocks skip or repeat that time.
     once: bool,
-    /// The minutes of the hour for each entry of `times`, as bits. They are stored apart from `times`, because the
-    /// minutes alone show that most events are not due.
+    /// The minutes of the hour for each entry of `times`, as bits. They are stored apart from `times`, because for most
+    /// events that are not due, the minutes alone show this.
     minutes: Vec<u64>,
     times: Vec<CivilTimes>,
     /// The index of the event for each entry of `times`.
@@ -45,13 +45,15 @@ struct SingleEvent {
     timetable: Timetable,
     /// Whether ticks at the start of each minute would miss some starts of the event.
     has_seconds: bool,
-    /// The number of seconds before the first tick whose starts belong to that tick. Used if `has_seconds`.
+    /// The number of seconds that the first tick looks back: it finds starts in these seconds, too. Used if
+    /// `has_seconds`.
     looks_back: i64,
     quiet: Quiet,
 }
 
-/// A range of seconds without a start, which the last search found. Most ticks are in this range, and need no search.
-/// The first and the last second are in one atomic number, because ticks on several threads read them.
+/// A range of seconds in which the event does not start. The last search found this range. Most ticks are in this
+/// range, and need no search. The first and the last second are in one atomic number, because ticks on several threads
+/// read them.
 #[derive(Debug)]
 struct Quiet(AtomicU64);
 
@@ -106,8 +108,8 @@ impl DueIndex {
         group.events.push(event);
     }
 
-    /// Returns the first occurrence after `after`, of all events that are not [`singles`](Self::singles), between the
-    /// years 1970 and 2100.
+    /// Returns the first occurrence after `after`, between the years 1970 and 2100. The events of
+    /// [`singles`](Self::singles) are not searched.
     pub(crate) fn next_of_groups(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let next = self.groups.iter().filter_map(|group| group.minutes().at_or_after(after.timestamp() + 1));
         next.min().map(instant_of)
@@ -118,9 +120,9 @@ impl DueIndex {
         self.singles.iter().map(|single| single.event)
     }
 
-    /// Returns the events that start after `since`, in the tick at `now`. They are in insertion order, each with its
-    /// own tick. An event with a jitter can appear several times, with its oldest occurrence first. If no event starts,
-    /// nothing is allocated.
+    /// Returns the events that start in the tick at `now`, if the previous tick was at `since`. The events are in
+    /// insertion order, each with its own tick. An event with a jitter can appear several times, with its oldest
+    /// occurrence first. If no event starts, nothing is allocated.
     pub(crate) fn due(&self, now: DateTime<Utc>, since: DateTime<Utc>) -> Vec<(usize, Tick)> {
         let mut due = Vec::new();
         for group in &self.groups {
@@ -201,11 +203,12 @@ impl SingleEvent {
         Self { event, timetable, has_seconds, looks_back, quiet: Quiet::default() }
     }
 
-    /// Returns the seconds whose starts belong to the tick at `now`, if the previous tick was at `since`.
+    /// Returns the seconds of the tick at `now`, if the previous tick was at `since`. Occurrences that start in these
+    /// seconds belong to the tick.
     ///
     /// Without a previous tick, these seconds depend on the event:
     ///
-    /// - An event with seconds: the last seconds up to `now`.
+    /// - An event with seconds: `now`, and the `looks_back` seconds before `now`.
     /// - An event without a jitter: the minute of `now`, up to `now`.
     /// - An event with a jitter: the 60 seconds up to the start of the minute of `now`. So ticks that come once a
     ///   minute, at any second, find each start once.
@@ -222,10 +225,10 @@ impl SingleEvent {
         }
     }
 
-    /// Calls `found` with the tick of each start that belongs to the tick at `now`. Only an event with a jitter that is
-    /// due at most once a minute gets all its starts. Any other event gets only its latest start.
+    /// Calls `found` with the tick of each start that belongs to the tick at `now`. If an event has a jitter, and is
+    /// due at most once a minute, all its starts count. For any other event, only the latest start counts.
     fn due(&self, now: DateTime<Utc>, since: DateTime<Utc>, mut found: impl FnMut(Tick)) {
-        // `seconds` returns no earlier second.
+        // The function `seconds` returns no second before this one.
         let earliest = if since == DateTime::<Utc>::MIN_UTC { now.timestamp() - 118 } else { since.timestamp() + 1 };
         if self.is_quiet(earliest, now.timestamp()) {
             return;
@@ -239,8 +242,8 @@ impl SingleEvent {
         }
     }
 
-    /// Returns whether there is no start from second `first` to second `last`, including both. If the stored seconds do
-    /// not show that, searches a day ahead and stores the result.
+    /// Returns whether the event starts in none of the seconds from `first` to `last`, including both. If the stored
+    /// seconds do not show that, searches a day ahead and stores the result.
     fn is_quiet(&self, first: i64, last: i64) -> bool {
         if self.quiet.covers(first, last) {
             return true;
@@ -256,7 +259,8 @@ impl SingleEvent {
         last < next
     }
 
-    /// Returns the first start after `now`, or the start of the next minute if that is earlier.
+    /// Returns the first instant after `now` at which the event starts, or the beginning of the next minute if that is
+    /// earlier.
     fn next_look(&self, now: DateTime<Utc>) -> DateTime<Utc> {
         let next_minute = Tick::at(now, &Zone::UTC).next_minute();
         if self.is_quiet(now.timestamp() + 1, next_minute.timestamp()) {

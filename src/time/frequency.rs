@@ -39,7 +39,7 @@ pub(crate) struct TimetableSpec {
     pub(crate) until: Option<DateTime<Utc>>,
 }
 
-/// The value of a field, and the method that has set it, as messages name the method: `daily_at(..)`.
+/// The value of a field, and the method that has set it. Messages quote the method, for example `daily_at(..)`.
 #[derive(Clone, Copy, Debug)]
 struct SetField {
     set: FieldSet,
@@ -261,8 +261,8 @@ fn method_of(cycle: Cycle) -> &'static str {
     if cycle.is_of_weeks() { "every_weeks(..)" } else { "every_days(..)" }
 }
 
-/// Returns the second of the instant `at`. Refuses an instant that is not at the start of a `unit`, a second or a
-/// minute, because ticks would miss it.
+/// Returns the second of the instant `at`. `unit` is the length of a second or of a minute, in seconds. Refuses an
+/// instant that is not at the start of a unit, because ticks would miss the instant.
 fn whole(method: &str, at: DateTime<Utc>, unit: i64) -> Result<i64, String> {
     let second = at.timestamp().div_euclid(unit) * unit;
     let (whole, name) = (instant_of(second), if unit == 1 { "second" } else { "minute" });
@@ -293,7 +293,7 @@ impl TimetableSpec {
         fields.iter().try_for_each(|field| self.set(method, *field, crontab.get(*field)))
     }
 
-    /// Sets a field. Messages name `method`.
+    /// Sets a field. Error messages quote `method`.
     pub(crate) fn set(&mut self, method: &'static str, field: Field, set: FieldSet) -> Result<(), String> {
         let after = SetField { set, method };
         let Some(before) = self.fields[field as usize].replace(after).filter(|before| before.set != set) else {

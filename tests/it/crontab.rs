@@ -870,7 +870,7 @@ fn what_others_write_is_refused_with_what_to_write_instead() {
         ("0 0 32W * *", "`0 0 32W * *`: day of month `32W` is outside of 1W to 31W (column 5)", "32W"),
         (
             "0 0 1-15W * *",
-            "`0 0 1-15W * *`: day of month `1-15W` is no day with a `W`: write one day, as in `15W`, or `LW` (column 5)",
+            "`0 0 1-15W * *`: day of month `1-15W` has no single day before the `W`: write one day, as in `15W`, or `LW` (column 5)",
             "1-15W",
         ),
         (

@@ -3,7 +3,7 @@
 -- KEYS[1]   the last token that was granted
 -- KEYS[2..] for each event: its claim, then its lease
 -- ARGV[1]   the owner
--- ARGV[2]   the end of an entry, after owner and token
+-- ARGV[2]   the last part of an entry, after owner and token
 -- ARGV[3]   the term in milliseconds
 --
 -- Returns a value for each event: 1 if it was granted, otherwise the entry that holds its claim or its lease.

@@ -5,7 +5,7 @@
 -- KEYS[3]  the lease
 -- KEYS[4]  the lease of the last run; absent for the first event
 -- ARGV[1]  the owner
--- ARGV[2]  the end of an entry, after owner and token
+-- ARGV[2]  the last part of an entry, after owner and token
 -- ARGV[3]  the term in milliseconds
 --
 -- Returns the token if the event was granted, otherwise a list with the entry that holds the claim or the lease.

@@ -62,7 +62,7 @@ impl ExitRelease {
     }
 
     /// Sends all requests to the store, but none after the first outage. Logs nothing: a subscriber could need a lock
-    /// of the exiting thread, and the exiting thread waits for this thread.
+    /// of the exiting thread, and the exiting thread waits for the renewal thread.
     pub(in crate::hold) fn send_to(&self, store: &dyn EventMutex, clock: &Clock) {
         let mut batch = Batch::new();
         self.released.iter().for_each(|(lease, minimum_hold)| batch.add_release(lease.clone(), *minimum_hold));
@@ -115,7 +115,7 @@ mod tests {
             unreachable!("nothing is taken")
         }
         fn exists(&self, _: &MutexName) -> Result<bool, MutexError> {
-            unreachable!("nobody looks")
+            unreachable!("nothing is read")
         }
         fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
             self.asked.fetch_add(1, Ordering::SeqCst);

@@ -98,8 +98,8 @@ struct Known {
     here: bool,
     /// Whether the store was asked to shorten the lease because the process exits.
     shortened: bool,
-    /// The moment when the task is cancelled: the deadline, counted from before the request, less the time for
-    /// stopping.
+    /// The moment when the task is cancelled: the deadline, less the time for stopping. The term of the deadline began
+    /// before the request.
     deadline: Moment,
     /// The earliest and the latest moment of the next renewal.
     due: (Moment, Moment),
@@ -197,7 +197,7 @@ impl World {
         let renewed = |known: &Known| known.renewal == Renewal::WhileItRuns;
         let held = self.known.iter().any(|known| known.name == name && renewed(known) && known.is_live(self.now()));
         let now = self.now();
-        assert_eq!(self.plan.doubt(&mutex, now).is_some(), held, "who holds the name here");
+        assert_eq!(self.plan.doubt(&mutex, now).is_some(), held, "whether this process holds the name");
         if held {
             let doubted =
                 self.known.iter_mut().filter(|known| known.name == name && renewed(known) && known.is_live(now));
@@ -285,7 +285,7 @@ impl World {
         if known.is_live(now) {
             let lease = ended.unwrap_or_else(|| known.lease.clone());
             let deadline = known.deadline.plus(known.stopping);
-            assert_eq!(lease.deadline(), deadline, "the lease as it was renewed is released");
+            assert_eq!(lease.deadline(), deadline, "the released lease has the deadline of its last renewal");
         }
         known.over = true;
         known.timeout = None;
@@ -385,11 +385,15 @@ impl World {
         let releases = self.has_something_to_release(now);
         let overdue = self.known.iter().filter(|known| known.overdue.is_some_and(|overdue| overdue <= now)).count();
         let step = self.plan.next_step(now);
-        assert_eq!(releases, matches!(step, PlanStep::Do(PlannedJob::ReleaseAtExit(_))), "the exit comes first");
+        assert_eq!(
+            releases,
+            matches!(step, PlanStep::Do(PlannedJob::ReleaseAtExit(_))),
+            "the requests of an exit come first"
+        );
         match step {
             PlanStep::Do(PlannedJob::ReleaseAtExit(release)) => self.release_at_exit(&release),
             PlanStep::Do(PlannedJob::ReportOverdue(reported)) => {
-                assert_eq!(reported.len(), overdue, "all are reported that are overdue");
+                assert_eq!(reported.len(), overdue, "every overdue task is reported");
                 for run in reported {
                     let known = self.known.iter_mut().find(|known| known.id.event == run.1.event);
                     let overdue = known.and_then(|known| known.overdue.take());
@@ -402,8 +406,12 @@ impl World {
                 let is_due = |known: &&mut Known| known.timeout.is_some_and(|timeout| timeout <= now);
                 let due: Vec<&mut Known> = self.known.iter_mut().filter(is_due).collect();
                 let is_there = |known: &&&mut Known| cancelled.iter().any(|run| Arc::ptr_eq(run, known.run()));
-                assert_eq!(due.iter().filter(is_there).count(), due.len(), "all are cancelled that have timed out");
-                assert!(timed_out <= due.len(), "only what is lost or has timed out is cancelled");
+                assert_eq!(
+                    due.iter().filter(is_there).count(),
+                    due.len(),
+                    "every task that has timed out is cancelled"
+                );
+                assert!(timed_out <= due.len(), "every cancelled run has lost its lease or has timed out");
                 for known in due {
                     known.timeout = None;
                 }
@@ -428,7 +436,7 @@ impl World {
                 };
                 let first = self.known.iter().filter_map(reads).min();
                 assert!(first.is_some(), "there is nothing to wait for");
-                assert!(Some(until) <= first, "forgotten: looked at {until:?}, needed at {first:?}");
+                assert!(Some(until) <= first, "the plan sleeps until {until:?}, but a job is due at {first:?}");
                 self.alarm = Some(until);
             }
             PlanStep::End => {
@@ -456,7 +464,7 @@ impl World {
         );
         assert!(whose.iter().any(|which| self.known[*which].due.0 <= now), "none of {whose:?} is due");
         let leases = whose.iter().map(|which| self.known[*which].lease.clone());
-        assert!(leases_of(batch).eq(leases), "the store is asked for these");
+        assert!(leases_of(batch).eq(leases), "the batch has exactly these leases");
         whose
     }
 
@@ -540,13 +548,13 @@ impl World {
         for (which, known) in self.known.iter().enumerate() {
             let live = known.is_live(now);
             assert_eq!(known.run().deadline_at(now), live.then_some(known.deadline), "the deadline of {which}");
-            assert_eq!(known.run().gone_by(now).is_none(), live, "whether {which} has gone");
-            assert_eq!(known.run().reason().is_none(), live, "whether {which} may go on");
+            assert_eq!(known.run().gone_by(now).is_none(), live, "whether lease {which} is held");
+            assert_eq!(known.run().reason().is_none(), live, "whether run {which} may go on");
             if live && !known.broken {
                 let held = self.store[known.name].filter(|(owner, _)| *owner == known.lease.owner());
                 assert!(
                     held.is_some_and(|(_, until)| known.deadline.plus(known.stopping) <= until),
-                    "{which} relies on more than it has"
+                    "{which} relies on a later deadline than the store has"
                 );
             }
         }
@@ -558,7 +566,7 @@ impl World {
         self.answer();
         // There are two steps, because the first step may report leases that were lost earlier.
         (0..2).for_each(|_| self.step());
-        assert_eq!(self.alarm, None, "there is nothing to watch");
+        assert_eq!(self.alarm, None, "no job is planned");
         self.check();
     }
 }
@@ -586,7 +594,7 @@ impl EventMutex for Remote<'_> {
         unreachable!("nothing is taken")
     }
     fn exists(&self, _: &MutexName) -> Result<bool, MutexError> {
-        unreachable!("nobody reads")
+        unreachable!("nothing is read")
     }
     fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
         Ok(self.end(lease, None))

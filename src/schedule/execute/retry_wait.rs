@@ -144,7 +144,7 @@ impl PlannedRun<'_> {
             return Err(NoRetry::LeaseOver);
         }
         // If the clock was set forward during the run, the next occurrence comes sooner. So the time since the start is
-        // measured on both clocks, and the longer time counts.
+        // measured on the wall clock and on the monotonic clock, and the longer time counts.
         let on_the_wall = (self.clock.now() - running.since).to_std().unwrap_or_default();
         let since_its_begin = self.clock.moment().since(*began).max(on_the_wall) + at.since(self.clock.moment());
         let tick = self.tick.now().max(self.context.now);

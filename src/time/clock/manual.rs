@@ -10,7 +10,7 @@ use chrono::{DateTime, Utc};
 
 use super::moment::Moment;
 
-/// The longest time, in real time, that the clock waits for the turn of a thread to end.
+/// The longest real time for which the clock waits until the turn of a thread has ended.
 const LONGEST_TURN: Duration = Duration::from_secs(5);
 
 /// A clock that stands still until a test moves it. If a task waits on this clock while the test itself waits in
@@ -59,8 +59,8 @@ const LONGEST_TURN: Duration = Duration::from_secs(5);
 ///
 /// - A server has its own clock. A lease on a server does not expire because a test moves this clock.
 /// - The process of a command uses the clock of the machine.
-/// - In a [`Shutdown`](crate::Shutdown), the process ends by the clock of the machine. But a run is cancelled when the
-///   rest of the drain has passed on the clock of its schedule.
+/// - A [`Shutdown`](crate::Shutdown) ends the process by the clock of the machine. But a run measures the rest of the
+///   drain on the clock of its schedule.
 #[derive(Clone)]
 pub struct ManualClock(pub(super) Arc<ManualTime>);
 
@@ -111,8 +111,8 @@ impl ManualClock {
         self.0.set_to_nanos.store(nanos(wall).saturating_sub(self.0.passed()), Ordering::SeqCst);
     }
 
-    /// Moves both clocks forward by `by`, for every handle of this clock. Returns when the work that was due in this
-    /// time is done.
+    /// Moves the wall clock and the monotonic clock forward by `by`, for every handle of this clock. Returns when the
+    /// work that was due in this time is done.
     ///
     /// The clock stops at each moment that a thread waits for, and moves on after the turn of that thread. So a lease
     /// is renewed every third of its term, [`Run::wait_cancelled`](crate::Run::wait_cancelled) returns, a
@@ -144,8 +144,8 @@ impl ManualClock {
         }
     }
 
-    /// Moves both clocks forward by `by` in one step, as for a stopped process or a suspended machine: no thread has a
-    /// turn in between. A lease whose deadline passes in this step is lost.
+    /// Moves the wall clock and the monotonic clock forward by `by` in one step: no thread has a turn in between. So a
+    /// test can imitate a stopped process or a suspended machine. A lease whose deadline passes in this step is lost.
     ///
     /// ```
     /// use std::time::Duration;
@@ -186,8 +186,8 @@ pub(crate) trait Wake: Send + Sync {
     fn wake(&self);
 }
 
-/// The time of a test. It passes on both clocks at once: if a thread reads one clock and then the other, the second
-/// clock is never behind the first.
+/// The time of a test. It passes on the wall clock and on the monotonic clock at once. If a thread reads one of these
+/// clocks and then the other, the second clock is never behind the first.
 pub(super) struct ManualTime {
     moment_nanos: AtomicU64,
     /// The time of the wall clock at moment zero, by the present setting of the wall clock.
@@ -280,7 +280,7 @@ impl ManualTime {
         let left = at.map(|at| places.taken.remove(at));
         drop(places);
         self.settled.notify_all();
-        // Dropped after the lock, because this may be the last reference to `here`.
+        // Dropped after the unlock, because this may be the last reference to `here`.
         drop(left);
     }
 
@@ -331,8 +331,8 @@ impl ManualTime {
     }
 }
 
-/// Wakes these threads. The places must not be locked here, because that could be a deadlock: a thread that is about to
-/// sleep takes the locks in the other order, first the lock that `Wake::wake` needs, and then the lock of the places.
+/// Wakes these threads. The places must not be locked here, because that could be a deadlock. A thread that is about to
+/// sleep takes the locks in the other order: first the lock that `Wake::wake` needs, and then the lock of the places.
 fn wake(due: &[Arc<dyn Wake>]) {
     for here in due {
         here.wake();

@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-/// An item whose date differs from month to month.
+/// An item of a day field whose date differs from month to month.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CalendarDay {
     /// `L` or `L-n`: the day that is `n` days before the last day of the month. `L` means `L-0`, the last day.
     BeforeLast(u32),
-    /// `nW`: the weekday of the month that is nearest to this day.
+    /// `nW`: the weekday of the month that is nearest to the day `n`.
     WeekdayNearest(u32),
     /// `LW`: the last weekday of the month.
     LastWeekday,
@@ -33,13 +33,13 @@ impl CalendarDay {
         }
     }
 
-    /// Returns all days of the month, in the order of their bits.
+    /// Returns all items for the field day of month, in the order of their bits.
     pub(super) fn of_month() -> impl Iterator<Item = Self> {
         let counted = (0..=30).map(Self::BeforeLast).chain((1..=31).map(Self::WeekdayNearest));
         counted.chain([Self::LastWeekday])
     }
 
-    /// Returns all days of the week, in the order of their bits.
+    /// Returns all items for the field day of week, in the order of their bits.
     pub(super) fn of_week() -> impl Iterator<Item = Self> {
         let nth = |nth| (0..7).map(move |day_of_week| Self::NthOfMonth { day_of_week, nth });
         (1..=5).flat_map(nth).chain((0..7).map(|day_of_week| Self::LastOfMonth { day_of_week }))

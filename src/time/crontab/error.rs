@@ -41,7 +41,7 @@ impl CrontabError {
         Self::new(text, part, format_args!("{what} (column {column})"))
     }
 
-    /// Returns the bytes of the text that have the fault: an item or a word, or else the whole text.
+    /// Returns the place of the fault, as a range of bytes in the text. The place is an item, a word or the whole text.
     ///
     /// ```
     /// use soloist::time::Crontab;

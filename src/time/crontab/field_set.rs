@@ -73,19 +73,19 @@ impl FieldSet {
         Self::range(number, number)
     }
 
-    /// Returns the set with only this day.
+    /// Returns the set that has only the item `day`.
     pub(super) const fn calendar_day(day: CalendarDay) -> Self {
         Self { bits: day.bits(), star: false }
     }
 
-    /// Returns the days of the calendar in `field`, in the order of their bits.
+    /// Returns the items of the kind [`CalendarDay`] that this set of `field` has, in the order of their bits.
     pub(super) fn calendar_days(self, field: Field) -> impl Iterator<Item = CalendarDay> {
         let of_month = (field == Field::DayOfMonth).then(CalendarDay::of_month).into_iter().flatten();
         let of_week = (field == Field::DayOfWeek).then(CalendarDay::of_week).into_iter().flatten();
         of_month.chain(of_week).filter(move |day| self.bits & day.bits() != 0)
     }
 
-    /// Returns the plain numbers in `field`.
+    /// Returns this set of `field` without items of the kind [`CalendarDay`]: only plain numbers are left.
     pub(super) fn without_calendar_days(self, field: Field) -> Self {
         self.calendar_days(field).fold(self, |rest, day| rest.without(Self::calendar_day(day)))
     }
@@ -105,8 +105,8 @@ impl FieldSet {
         Self { bits, star: false }
     }
 
-    /// Returns the set in the normal form of `field`: Sunday as 7 becomes Sunday as 0, and a set with all days needs no
-    /// days of the calendar.
+    /// Returns the set in the normal form of `field`: Sunday as 7 becomes Sunday as 0. A set that has all the days of
+    /// the field loses items such as `L` and `15W`, because they add no day.
     pub(super) const fn of(self, field: Field) -> Self {
         match field {
             Field::DayOfWeek => {
@@ -119,7 +119,8 @@ impl FieldSet {
         }
     }
 
-    /// Removes the days of the calendar, if the set has `all` numbers of the field, because those include every day.
+    /// Removes items such as `L` and `15W` from a set that has all the numbers `all` of its field. These numbers
+    /// already include every day.
     const fn without_included_days(self, all: Self) -> Self {
         Self { bits: if self.bits & all.bits == all.bits { all.bits } else { self.bits }, ..self }
     }

@@ -9,7 +9,8 @@ use super::error::CrontabError;
 use super::field_set::{Field, FieldSet};
 use crate::base::{escape::OneLine, escape::Quoted, similar::did_you_mean};
 
-/// The longest text that is parsed. Useful texts are shorter. Because of the limit, any text is refused quickly.
+/// The largest number of bytes in a text. Useful texts are shorter. Because of the limit, a wrong text takes little
+/// time.
 const MAX_BYTES: usize = 1_000;
 
 /// The nicknames and their fields, as in the manual page of cronie. In cronie, `@daily` sets no star for the days. That
@@ -185,7 +186,9 @@ fn read_calendar_day(field: Field, item: &str) -> Result<Option<CalendarDay>, Ba
             None => Ok(None),
             Some(Some(day @ 1..=31)) => Ok(Some(CalendarDay::WeekdayNearest(day))),
             Some(Some(_)) => Err(BadPart::new(field, item, "is outside of 1W to 31W")),
-            Some(None) => Err(BadPart::new(field, item, "is no day with a `W`: write one day, as in `15W`, or `LW`")),
+            Some(None) => {
+                Err(BadPart::new(field, item, "has no single day before the `W`: write one day, as in `15W`, or `LW`"))
+            }
         },
         Field::DayOfWeek => {
             if let Some((day, nth)) = item.split_once('#') {

@@ -10,7 +10,7 @@ use super::field_set::{Field, FieldSet, InField};
 
 const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
-/// The largest number of times of a day that are listed one by one.
+/// The length of the longest list of times of day, such as `08:00, 12:00 and 18:00`. More times are not listed.
 const MOST_TIMES: usize = 6;
 
 const WEEKDAYS: u128 = 0b011_1110;
@@ -135,7 +135,7 @@ fn month_days(set: FieldSet) -> String {
     list(plain.into_iter().chain(calendar_days).collect())
 }
 
-/// Returns the plain numbers of a set, and its days of the calendar in words.
+/// Returns the plain numbers of a set. Also returns its items of the kind [`CalendarDay`], such as `L`, in words.
 fn apart(field: Field, set: FieldSet) -> (FieldSet, impl Iterator<Item = String>) {
     (set.without_calendar_days(field), set.calendar_days(field).map(calendar_day))
 }

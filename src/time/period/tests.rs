@@ -87,7 +87,10 @@ fn a_period_is_over_in_time() {
                 let (name, longest) = period.permit(at, &zone);
                 let asked = permits.iter().find(|(known, _)| *known == name).map(|(_, asked)| *asked);
                 let kept_until = asked.unwrap_or(at) + longest;
-                assert!(at < kept_until, "{name} in {zone} was kept until {kept_until}, and is not over at {at}");
+                assert!(
+                    at < kept_until,
+                    "the permit {name} in {zone} was kept until {kept_until}, but its period is not over at {at}"
+                );
                 if asked.is_none() {
                     permits.push((name, at));
                 }

@@ -8,12 +8,12 @@ use super::search::first_due;
 use crate::time::crontab::field_set::{Field, FieldSet, InField};
 use crate::time::{zone::Zone, zone::changes::Change};
 
-/// The largest difference between two offsets of a zone, in seconds. It is a day, for a zone that crossed the date
-/// line, plus two hours of daylight saving.
+/// The largest difference between two offsets of a zone, in seconds. A zone that crossed the date line moved by a day.
+/// Daylight saving adds two hours at most.
 const REACH: i64 = 26 * 3600;
 
-/// The occurrences of one or more timetables, between the years 1970 and 2100. The timetables have all other fields in
-/// common.
+/// The occurrences of one or more timetables, between the years 1970 and 2100. The timetables differ only in their
+/// `times`.
 #[derive(Clone, Copy)]
 pub(crate) struct Occurrences<'a> {
     pub(crate) times: &'a [CivilTimes],
@@ -23,7 +23,7 @@ pub(crate) struct Occurrences<'a> {
     pub(crate) seconds: Seconds,
 }
 
-/// The seconds of each minute, at least one second. Bit n stands for the second n.
+/// The seconds of a minute at which an event is due. The set is not empty. Bit n stands for the second n.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seconds(u64);
 
@@ -84,8 +84,8 @@ impl Occurrences<'_> {
             let offset = self.zone.seconds_ahead_at(from);
             let found = first_due(self.times, from + offset)? - offset;
             // Two instants can have equal offsets although the clocks were changed in between. Such a change matters
-            // only in two places: near `from`, because an earlier time can come again, and near `found`, because the
-            // time of `found` may have come already.
+            // only in two places. Near `from`, an earlier time can come again. Near `found`, the time of `found` may
+            // have come already.
             let near = found - from <= 2 * REACH;
             if let Some(change) = self.zone.nearest_change(from, if near { found } else { from + REACH }) {
                 from = change;
@@ -97,8 +97,8 @@ impl Occurrences<'_> {
         }
     }
 
-    // The next two functions have the rule for times that come once. Minutes that the clocks repeat are not due. Times
-    // that a change has skipped are due in the first new minute after the change.
+    // The next two functions implement the rule for times that come once. Minutes that the clocks repeat are not due.
+    // Times that a change has skipped are due in the first new minute after the change.
 
     /// Returns the clock change around this second, if the change decides which times are due.
     pub(crate) fn small_change(self, second: i64) -> Option<Change> {

@@ -245,7 +245,7 @@ fn what_is_next_is_what_ticks_find_and_what_was_previous_too() {
         let from = year * 31_556_952 / 60 * 60;
         let change =
             timetable.zone.nearest_change(from, from + 365 * 86_400).unwrap_or(from + random.i64(0..365 * 1440) * 60);
-        let middle = DateTime::from_timestamp(change, 0).expect("it is in our time");
+        let middle = DateTime::from_timestamp(change, 0).expect("`chrono` has this time");
         let (from, to) = (middle - TimeDelta::hours(15), middle + TimeDelta::hours(15));
         let context = format!("seed {seed}: {timetable:?} from {from} to {to}");
 
@@ -275,8 +275,8 @@ fn what_is_next_is_what_ticks_find_and_what_was_previous_too() {
 }
 
 /// Compares with the crate `cron`, which finds equal times for lists of numbers if clocks never change. In that crate,
-/// a day must match both day fields. So a crontab whose days match either field is compared with two of its schedules.
-/// The crate does not know `L`, so no expression has an `L`.
+/// a day must match both day fields. So a crontab whose days match either field is compared with two schedules of that
+/// crate. The crate does not know `L`, so no expression has an `L`.
 #[test]
 fn where_clocks_never_change_the_cron_crate_finds_the_same_times() {
     let mut random = fastrand::Rng::with_seed(2101);
@@ -318,13 +318,13 @@ fn where_clocks_never_change_the_cron_crate_finds_the_same_times() {
         let interval = (every_nth < 60).then(|| Interval::new(0, i64::try_from(every_nth).expect("it is small")));
         let timetable = Timetable { interval, ..Timetable::of(crontab) };
         let at = DateTime::from_timestamp(random.i64(0..4_133_980_800), random.u32(0..2) * 500_000_000);
-        let at = at.expect("it is in our time");
+        let at = at.expect("`chrono` has this time");
         // The search of the crate starts from a whole second.
         let second = at.timestamp();
-        let start = DateTime::from_timestamp(second, 0).expect("so is that");
+        let start = DateTime::from_timestamp(second, 0).expect("`chrono` has this time");
         let next = theirs.iter().filter_map(|schedule| schedule.after(&start).next()).min();
         assert_eq!(timetable.next(at), next, "next of `{expression}` every {every_nth} s after {at}");
-        let end = DateTime::from_timestamp(second + i64::from(at > start), 0).expect("and that");
+        let end = DateTime::from_timestamp(second + i64::from(at > start), 0).expect("`chrono` has this time");
         let previous = theirs.iter().filter_map(|schedule| schedule.after(&end).next_back()).max();
         assert_eq!(timetable.previous(at), previous, "previous of `{expression}` every {every_nth} s before {at}");
     }

@@ -18,7 +18,7 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// Makes the window from `start` to `end`, or, if `is_excluded`, all other minutes. Messages name `method`.
+    /// Makes the window from `start` to `end`, or, if `is_excluded`, all other minutes. Error messages quote `method`.
     pub(crate) fn new(method: &str, start: &str, end: &str, is_excluded: bool) -> Result<Self, String> {
         let [first, last] = [time_of_day(method, start)?, time_of_day(method, end)?].map(minute_of);
         Ok(Self { first, last, is_excluded })
@@ -64,7 +64,7 @@ fn minute_of(time: NaiveTime) -> u32 {
     time.hour() * 60 + time.minute()
 }
 
-/// Parses a time of the day: `hh:mm`, or `h:mm`. Messages name `method`.
+/// Parses a time of the day: `hh:mm`, or `h:mm`. Error messages quote `method`.
 pub(crate) fn time_of_day(method: &str, text: &str) -> Result<NaiveTime, String> {
     // `chrono` would also accept spaces, and minutes of one digit.
     let plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b':');

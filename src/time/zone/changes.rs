@@ -8,7 +8,8 @@ use chrono::{DateTime, NaiveDateTime, TimeDelta, Utc};
 
 use super::Zone;
 
-/// The distance between two times of the search: a day. No zone has kept an offset for less than six days.
+/// The distance between two times of the search: a day. The search misses no change, because no zone has kept an offset
+/// for less than six days.
 pub(super) const STRIDE: i64 = 24 * 3600;
 
 /// The largest clock change for which each time comes once, as in cronie. After a larger change, skipped times are not
@@ -29,8 +30,8 @@ impl Zone {
     /// Returns the clock change that decides at `second` whether a time counts, for events whose times come once.
     /// `None`: there is no such change.
     pub(crate) fn small_change(&self, second: i64) -> Option<Change> {
-        // A change matters for at most three hours, which it can repeat, and the rest of a minute. Within this time, a
-        // zone has at most one change.
+        // A change can repeat at most three hours. So the change matters for these hours and the rest of a minute. In
+        // this time, a zone has at most one change.
         let from = second - LARGEST - 60;
         if !self.has_changes() || self.seconds_ahead_at(from) == self.seconds_ahead_at(second) {
             return None;
@@ -81,7 +82,8 @@ impl Zone {
 }
 
 impl Change {
-    /// Returns the first second after the change at which a minute begins that the clocks have not shown before.
+    /// Returns the second at which the first new minute begins after the change. A new minute is a minute that the
+    /// clocks have not shown before.
     pub(crate) fn first_new_minute(self) -> i64 {
         let new = self.at + (self.before - self.after).max(0);
         new + (-new - self.after).rem_euclid(60)

@@ -1,8 +1,8 @@
 //! The machine's own zone. Its name comes from the variable `TZ` or from the file `/etc/localtime`.
 //!
-//! `chrono` alone is not enough, because it does not notice an update of the system's time zones. It compares the link
-//! `/etc/localtime` and the text of `TZ`, but not the files with the rules, so it keeps the old rules until the process
-//! ends. If `TZ` names no zone, `chrono` silently uses `/etc/localtime` or UTC.
+//! `chrono` alone is not enough, because it does not notice an update of the system's time zones. `chrono` notices a
+//! change of the link `/etc/localtime` or of the text of `TZ`, but not a change of the files with the rules. So it
+//! keeps the old rules until the process ends. If `TZ` names no zone, `chrono` silently uses `/etc/localtime` or UTC.
 
 use std::cell::RefCell;
 use std::env;
