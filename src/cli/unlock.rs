@@ -100,7 +100,7 @@ fn ask_to_stop(store: &dyn EventMutex, name: &MutexName, holder: &Holder, wait: 
     Err(CommandFailure::saying(format_args!(
         "{name} is still held, and is free in {left} unless its holder renews it:\n  \
          if the lease is long, the holder reads the request late: wait longer, with `--wait 5m`\n  \
-         if the lease has a fixed term, is held by a `LeaseGuard`, or by a function that never checks for its cancellation: \
+         if the lease has a fixed term, or is held by a `LeaseGuard` or by a function that never checks for its cancellation: \
          end the holder's process, or wait\n  \
          if the holder's process is dead: wait, or free the lease at once with `--force`; a holder that lives would run beside the \
          next one"
