@@ -41,8 +41,8 @@ pub(super) struct PendingRelease {
     pub(super) from: Moment,
     /// The moment at which the name has expired by itself.
     pub(super) until: Moment,
-    /// Whether this release is sent alone, because it failed before or got no answer in time. Together with other
-    /// releases it could delay them, for example while another transaction has locked its row.
+    /// Whether this release is sent alone, because it failed before or got no answer in time. If it were sent with
+    /// other releases, it could delay these, for example while another transaction has locked its row.
     pub(super) goes_alone: bool,
 }
 
