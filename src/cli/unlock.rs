@@ -26,8 +26,8 @@ const GRACE: Duration = Duration::from_secs(5);
 /// The longest time between the end of a command and the end of its lease.
 const SETTLING: Duration = Duration::from_secs(5);
 
-/// A request to stop lives this much longer than the lease, or than the operator's wait if that is longer. So the
-/// holder can still read the request.
+/// The time by which a request to stop outlives the lease, or the operator's wait if that is longer. So the holder can
+/// still read the request.
 const MARGIN: Duration = Duration::from_secs(10);
 
 /// The time between two reads of the store.
@@ -107,9 +107,9 @@ fn ask_to_stop(store: &dyn EventMutex, name: &MutexName, holder: &Holder, wait: 
     )))
 }
 
-/// Waits until this holder no longer holds the lease, and returns `None`, even if another process holds it by then.
-/// After the timeout, returns the present entry of the holder. Returns this entry at once if the holder's process ends
-/// during the wait, but its command continues.
+/// Waits until this holder no longer holds the lease, and then returns `None`. Another process may hold the lease by
+/// then. After the timeout, returns the present entry of the holder. Returns this entry at once if the holder's process
+/// ends during the wait, but its command continues.
 fn wait_until_free(
     store: &dyn EventMutex,
     name: &MutexName,

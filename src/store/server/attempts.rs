@@ -46,10 +46,10 @@ pub(super) struct PendingRelease {
     pub(super) goes_alone: bool,
 }
 
-/// The answers to one part of a request: either its ends or its admissions.
+/// The answers to one part of a request: either its `ends` or its `admissions`.
 pub(super) struct Part<T> {
     pub(super) answers: Vec<Result<T, Failure>>,
-    /// Whether the server may have carried out an attempt before the attempt that it answered.
+    /// Whether the server may have carried out an earlier attempt, too.
     pub(super) again: bool,
 }
 
