@@ -189,7 +189,7 @@ fn hints(error: &clap::Error) -> Vec<&'static str> {
         Wrong::ArgumentConflict if is_named("--wait <TIME>") => {
             hints.push("With --every, write --on-overlap queue-one: then a scheduled time waits for the end of the previous run.");
         }
-        Wrong::UnknownArgument if is_named("--until") => hints.push("A pause has a length: --for 4d."),
+        Wrong::UnknownArgument if is_named("--until") => hints.push("Write the length of the pause: --for 4d."),
         Wrong::UnknownArgument if is_named("-c") => hints.push("Instead of -c of `flock`, write: -- sh -c 'LINE'."),
         Wrong::UnknownArgument if is_named("-s") || is_named("--shared") => {
             hints.push("There are no shared leases: only one command at a time can hold a name.");

@@ -33,7 +33,7 @@ pub(super) fn of_schedule(name: String) -> Command {
                 .arg(event())
                 .arg(
                     flag("claim")
-                        .help("Run the event for its last due time, so that no other server does; only within 5 minutes"),
+                        .help("Run the event for its last due time, at most 5 minutes ago; no other server then runs that time"),
                 )
                 .arg(
                     flag("ignore-filters")
@@ -58,7 +58,7 @@ pub(super) fn of_schedule(name: String) -> Command {
                 )
                 .arg(
                     option("again", "LABEL").help(
-                        "Also run occurrences that a backfill has run in the last 30 days, unless it had this label",
+                        "Also run occurrences that a backfill has run in the last 30 days, unless that backfill had this label",
                     ),
                 )
                 .arg(flag("ignore-filters").help("Run occurrences even if `when`, `skip` or `between` refuse them"))
@@ -112,7 +112,7 @@ fn of_operators() -> [Command; 7] {
             .arg(
                 flag("kill")
                     .conflicts_with("force")
-                    .help("End a command of this host that has outlived its scheduler, and keeps the lease"),
+                    .help("End a command of this host that still holds the lease, although its scheduler has ended"),
             )
             .arg(flag("force").help("Free the lease at once, even if its holder may still be running")),
         about("pause", "Pause the schedule, or one event, on all servers: due events do not start")

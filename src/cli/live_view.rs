@@ -100,8 +100,8 @@ fn print(text: &str) {
     let _ = output.write_all(text.as_bytes()).and_then(|()| output.flush());
 }
 
-/// The lines at the bottom of the terminal that do not scroll: the height of the terminal, and the number of these
-/// lines.
+/// The part at the bottom of the terminal, which does not scroll. The value has the height of the terminal, and the
+/// number of lines in this part.
 ///
 /// The escape sequences are those of ECMA-48, and DECSTBM, DECSC, DECRC and IND of the VT100. No drawing contains a
 /// line feed. Otherwise standard output would first write the part before the line feed, and the output of a task could

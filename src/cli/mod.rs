@@ -8,7 +8,7 @@
 //! | `store_commands` | the commands that need only a store: log, locks, pause, resume, check |
 //! | `unlock` | the command that asks a holder to stop, or breaks a lease |
 //! | `supervise` | `soloist run`: a command under a lease |
-//! | `live_view` | the output of `work` while it runs |
+//! | `live_view` | the output of `work` and `backfill` while they run |
 //! | `completions_and_man` | the completion script and the manual page of a program |
 //! | `answer` | the answer of a command: a text and an exit code |
 //! | `tables` | tables, and the text of times, pauses and holders |

@@ -50,7 +50,7 @@ struct EventForm {
     conditions: Vec<String>,
 }
 
-/// A start, as `next --json` shows it.
+/// A due time of an event, as `next --json` shows it.
 #[derive(serde::Serialize)]
 struct DueForm {
     due: DateTime<Utc>,

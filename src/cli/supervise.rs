@@ -295,11 +295,12 @@ fn now() -> Result<DateTime<Utc>, CommandFailure> {
 fn code(entry: &Entry, conflict: u8) -> u8 {
     match entry.verdict() {
         Verdict::Ran(outcome) => code_of(outcome),
-        // Another process has taken this occurrence, or waits with it. That is what `--on-one-server`, `--every` or
+        // Another process has taken this occurrence, or waits to run it. That is what `--on-one-server`, `--every` or
         // `--on-overlap` ask for.
         Verdict::Skipped(SkipReason::RanElsewhere(_) | SkipReason::Queued(_)) => 0,
         Verdict::Skipped(SkipReason::StoreUnavailable(_)) => STORE,
-        // The code is never 0 here, because messages are often not read after a success.
+        // The code is never 0 here, because a stuck run must be noticed: if a program exits with 0, its messages are
+        // often not read.
         Verdict::Skipped(SkipReason::Stuck { .. }) => conflict.max(1),
         Verdict::Skipped(_) => conflict,
     }
@@ -314,7 +315,8 @@ fn code_of(outcome: &RunOutcome) -> u8 {
         }
         Some(reason) if reason.is_for_the_lease() => return GAVE_WAY,
         _ if matches!(outcome.ended(), Ended::TimedOut { .. }) => return TIMED_OUT,
-        // If the command had failed before, and a retry was planned, the loss of the lease did not end it.
+        // If `no_retry` has a reason, the command had failed by itself before. Then the exit code of the command
+        // counts, even if the lease was lost later.
         _ if outcome.lease_lost_at().is_some() && outcome.no_retry().is_none() => return LEASE_LOST,
         _ => {}
     }

@@ -26,8 +26,8 @@ const GRACE: Duration = Duration::from_secs(5);
 /// The longest time between the end of a command and the end of its lease.
 const SETTLING: Duration = Duration::from_secs(5);
 
-/// A request to stop lives this much longer than the lease, or than the operator's wait if that is longer. So the
-/// holder can still read the request.
+/// The time by which a request to stop outlives the lease, or the operator's wait if that is longer. So the holder can
+/// still read the request.
 const MARGIN: Duration = Duration::from_secs(10);
 
 /// The time between two reads of the store.
@@ -100,16 +100,16 @@ fn ask_to_stop(store: &dyn EventMutex, name: &MutexName, holder: &Holder, wait: 
     Err(CommandFailure::saying(format_args!(
         "{name} is still held, and is free in {left} unless its holder renews it:\n  \
          if the lease is long, the holder reads the request late: wait longer, with `--wait 5m`\n  \
-         if the lease has a fixed term, is held by a `LeaseGuard`, or by a function that never checks for its cancellation: \
+         if the lease has a fixed term, or is held by a `LeaseGuard` or by a function that never checks for its cancellation: \
          end the holder's process, or wait\n  \
          if the holder's process is dead: wait, or free the lease at once with `--force`; a holder that lives would run beside the \
          next one"
     )))
 }
 
-/// Waits until this holder no longer holds the lease, and returns `None`, even if another process holds it by then.
-/// After the timeout, returns the present entry of the holder. Returns this entry at once if the holder's process ends
-/// during the wait, but its command continues.
+/// Waits until this holder no longer holds the lease, and then returns `None`. Another process may hold the lease by
+/// then. After the timeout, returns the present entry of the holder. Returns this entry at once if the holder's process
+/// ends during the wait, but its command continues.
 fn wait_until_free(
     store: &dyn EventMutex,
     name: &MutexName,

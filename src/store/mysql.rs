@@ -72,20 +72,20 @@ use connection::Connection;
 /// | `exists`, `held` | 1 | 0 |
 /// | `break_lease` | 2 | 1 |
 ///
-/// If the server's clock was set back, an admission may find a lease that is held for longer than its term. It then
-/// takes two more round trips and one more commit. An admission that loses the race between its read and its write
-/// reads again. This costs two more round trips, and sometimes a transaction that is rolled back.
+/// If the server's clock was set back, an admission may find a lease that is to end later than one term from now. The
+/// admission then takes two more round trips and one more commit. An admission that loses the race between its read and
+/// its write reads again. This costs two more round trips, and sometimes a transaction that is rolled back.
 ///
 /// Processes that ask for one name at the same moment wait for one another's transactions. Suppose that a round trip
-/// takes a tenth of a second, and that each of eight processes asks for one name four times a second. Then MariaDB is
-/// sometimes busy for longer than the timeout, and one process skips its event: `no answer within 4s`. Processes that
-/// ask once a minute are far from that limit.
+/// takes a tenth of a second, and that eight processes ask for the same name, each process four times a second. Then
+/// MariaDB is sometimes busy for longer than the timeout, and one process skips its event: `no answer within 4s`.
+/// Processes that ask once a minute are far from that limit.
 ///
 /// When a process has written eight rows, its admission also cleans up after its commit, in one more round trip and one
 /// more transaction. The clean-up deletes rows that ended more than 90 seconds ago: at most twice as many as the
 /// process has written since its last clean-up. Rows that another transaction has locked stay. If the clean-up fails,
-/// the admission stays granted. The count of written rows begins at a random number, so that one in eight processes
-/// that write one row cleans up. [`purge`](Self::purge) deletes all ended rows at once.
+/// the admission stays granted. The count of written rows begins at a random number below eight. So if many processes
+/// write one row each, one in eight of them cleans up. [`purge`](Self::purge) deletes all ended rows at once.
 ///
 /// # What it promises, and what the server does not
 ///
@@ -96,8 +96,8 @@ use connection::Connection;
 ///
 /// - **back**, the lease of a killed process ends one term after the next admission that asks for it. A claim ends in
 ///   the same way, and so does the minimum hold of [`hold_at_least`](crate::Event::hold_at_least). If such a lease
-///   blocks an admission, the report says that the holder's `since` lies in the future, and [the process
-///   fails](crate::SkipReason::is_failure). If such a claim blocks an admission, the report says nothing special.
+///   blocks an admission, the report says that the holder's `since` lies in the future, and the skip [counts as a
+///   failure](crate::SkipReason::is_failure). If such a claim blocks an admission, the report says nothing special.
 ///   [`check`](crate::EventMutex::check) warns of such a clock. A pause lasts until the server's clock shows the end of
 ///   the pause.
 /// - **forward**, leases and claims end early. A run is then cancelled at its next renewal. An occurrence may run
@@ -105,7 +105,8 @@ use connection::Connection;
 ///
 /// If `innodb_flush_log_at_trx_commit` is not 1, a server whose host loses power can lose the grants of the last
 /// second. A failover to a replica that was behind can also lose grants. A second holder then gets a higher [fencing
-/// token](crate::FencingToken). [`check`](crate::EventMutex::check) warns of a wrong server or table.
+/// token](crate::FencingToken). [`check`](crate::EventMutex::check) warns of a wrong table, and of a server that is too
+/// old or takes no writes, but not of this setting.
 ///
 /// A call takes four seconds at most, or the [`timeout`](MysqlMutexBuilder::timeout) that is set. This time includes
 /// the look-up of the host and the handshake. [`break_lease`](crate::EventMutex::break_lease) makes two calls. If
@@ -113,8 +114,8 @@ use connection::Connection;
 /// the call fails, but only for this name.
 ///
 /// If an answer is lost, the request is sent once more on a new connection. If it stays unknown whether a name was
-/// granted, a later call of this process releases the name first, and spends at most a quarter of its time on that.
-/// When the last handle of the store is dropped, it tries such a release once more. If a process ends before it gets an
+/// granted, a later call of this process releases the name first, and spends at most a quarter of its time on that. If
+/// the last handle of the store is dropped, such a release is tried once more. If a process ends before it gets an
 /// answer, its lease and its claim stay until their terms end.
 ///
 /// If the server has no room for another connection, is being started, or refuses connections, the call is retried
@@ -218,8 +219,8 @@ server_builder! {
     /// attempt.
     ///
     /// If another transaction has locked a row, the server waits at least a second for it. With a timeout below four
-    /// seconds, the first attempt can end before this wait. The error then concerns the whole store, and not only the
-    /// name.
+    /// seconds, the first attempt can end before this wait is over. The error then concerns the whole store, and not
+    /// only the name.
     timeout: DEFAULT_TIMEOUT;
 }
 

@@ -81,16 +81,17 @@ use connection::Connection;
 /// | `exists`, `held` | 1 | 0 |
 /// | `break_lease` | 2 | 1 |
 ///
-/// If the server's clock was set back, an admission may find a lease that is held for longer than its term. It then
-/// takes two more round trips and one more commit. An admission that loses the race between its read and its write
-/// reads again, which costs two more round trips. It writes nothing, and no error appears in the server's log.
+/// If the server's clock was set back, an admission may find a lease that is to end later than one term from now. The
+/// admission then takes two more round trips and one more commit. An admission that loses the race between its read and
+/// its write reads again, which costs two more round trips. Such an admission writes nothing, and no error appears in
+/// the server's log.
 ///
 /// Admissions use transaction-level advisory locks (`pg_advisory_xact_lock`). The keys of the locks are hashes of names
-/// and of a secret in the table:
+/// and of a secret in the table. These are the locks:
 ///
-/// - Admissions that ask for one name at the same moment queue for the lock of this name. One of them is elected, by
-///   another lock, to write. The others wait for it, and then read again, all at once.
-/// - Admissions with one [excluding](crate::store::Admission::unless) name share the lock of this name.
+/// - Admissions that ask for one name at the same moment queue for the lock of this name. Another lock elects one of
+///   these admissions to write. The others wait for the elected admission, and then read again, all at once.
+/// - All admissions that an [excluding](crate::store::Admission::unless) name can refuse share the lock of this name.
 /// - All admissions share one more lock. An admission of more than 50 names takes only this lock, and does not share
 ///   it: it waits for all other admissions.
 ///
@@ -100,8 +101,8 @@ use connection::Connection;
 /// When a process has written eight rows, its admission also cleans up after its commit, in one more round trip and one
 /// more transaction. The clean-up deletes rows that ended more than 90 seconds ago: at most twice as many as the
 /// process has written since its last clean-up. Rows that another transaction has locked stay. If the clean-up fails,
-/// the admission stays granted. The count of written rows begins at a random number, so that one in eight processes
-/// that write one row cleans up. [`purge`](Self::purge) deletes all ended rows at once.
+/// the admission stays granted. The count of written rows begins at a random number below eight. So if many processes
+/// write one row each, one in eight of them cleans up. [`purge`](Self::purge) deletes all ended rows at once.
 ///
 /// # What it promises, and what the server does not
 ///
@@ -112,8 +113,8 @@ use connection::Connection;
 ///
 /// - **back**, the lease of a killed process ends one term after the next admission that asks for it. A claim ends in
 ///   the same way, and so does the minimum hold of [`hold_at_least`](crate::Event::hold_at_least). If such a lease
-///   blocks an admission, the report says that the holder's `since` lies in the future, and [the process
-///   fails](crate::SkipReason::is_failure). If such a claim blocks an admission, the report says nothing special.
+///   blocks an admission, the report says that the holder's `since` lies in the future, and the skip [counts as a
+///   failure](crate::SkipReason::is_failure). If such a claim blocks an admission, the report says nothing special.
 ///   [`check`](crate::EventMutex::check) warns of such a clock. A pause lasts until the server's clock shows the end of
 ///   the pause.
 /// - **forward**, leases and claims end early. A run is then cancelled at its next renewal. An occurrence may run
@@ -121,7 +122,8 @@ use connection::Connection;
 ///
 /// If `synchronous_commit` is off, a server that crashes can lose the last grants. A failover to a replica that was
 /// behind can also lose grants. A second holder then gets a higher [fencing token](crate::FencingToken).
-/// [`check`](crate::EventMutex::check) warns of a wrong server or table.
+/// [`check`](crate::EventMutex::check) warns of a wrong table, and of a server that is too old or takes no writes, but
+/// not of this setting.
 ///
 /// A call takes four seconds at most, or the [`timeout`](PostgresMutexBuilder::timeout) that is set. This time includes
 /// the look-up of the host and the handshake. [`break_lease`](crate::EventMutex::break_lease) makes two calls. If
@@ -129,8 +131,8 @@ use connection::Connection;
 /// for this name.
 ///
 /// If an answer is lost, the request is sent once more on a new connection. If it stays unknown whether a name was
-/// granted, a later call of this process releases the name first, and spends at most a quarter of its time on that.
-/// When the last handle of the store is dropped, it tries such a release once more. If a process ends before it gets an
+/// granted, a later call of this process releases the name first, and spends at most a quarter of its time on that. If
+/// the last handle of the store is dropped, such a release is tried once more. If a process ends before it gets an
 /// answer, its lease and its claim stay until their terms end.
 ///
 /// If the server has no room for another connection, is being started, or refuses connections, the call is retried
@@ -175,10 +177,10 @@ impl PostgresMutex {
     /// | `…?table=app.mutexes&timeout=2s` | with these options of the [builder](PostgresMutexBuilder) |
     /// | `postgres://USER:PASSWORD@HOST,HOST/DATABASE?target_session_attrs=read-write` | the first of these hosts that takes writes |
     ///
-    /// Without TLS, the store sends no password in plain text to a server on another host. If a server asks for one,
-    /// the call fails. The reason is either `password` in its `pg_hba.conf`, or an impostor in its place. The methods
-    /// `scram-sha-256` and `md5` send no password in plain text. A server is on this host if the URL names only
-    /// sockets, `localhost` and loopback addresses.
+    /// Without TLS, the store sends no password in plain text to a server on another host. If such a server asks for
+    /// the password in plain text, the call fails. Either the server's `pg_hba.conf` has the method `password`, or an
+    /// impostor answers in the server's place. With the methods `scram-sha-256` and `md5`, no password is sent in plain
+    /// text. A server is on this host if the URL names only sockets, `localhost` and loopback addresses.
     ///
     /// Other options go to the driver, for example `application_name`, `options` and `keepalives`.
     ///

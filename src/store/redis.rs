@@ -28,7 +28,7 @@
 //!
 //! If a reply is lost, the request is sent once more on another connection. The script finds the owner in the entry, so
 //! an admission that was granted already gets its first token again. A release may find the entry of a new holder. This
-//! entry shows since when the new holder has had the name, and so whether the lease was lost before the call.
+//! entry shows when the new holder acquired the name. If that was before the call, the lease was lost before the call.
 //!
 //! If it stays unknown whether an admission was granted, a later call releases its names. If an admission was sent
 //! twice, its first copy may arrive after the run has ended. So the release revokes the owner: the script grants this
@@ -78,7 +78,7 @@ use engine::RedisEngine;
 /// | `{soloist}:mark/shop/shop/paused` | the [pause](crate::Schedule::pause) of a schedule | with the marker |
 /// | `{soloist}:runs/reports` | the [log of runs](crate::Schedule::with_run_log) of `reports`: a hash with a line for each run in the log | never |
 /// | `{soloist}:token` | the last fencing token | 30 days after the last grant |
-/// | `{soloist}:revoked` | owners that have released, while a copy of their admission may still arrive: this late copy is refused | one second after the timeout of a call |
+/// | `{soloist}:revoked` | owners that have released their names, although a copy of their admission may still arrive: this late copy is refused | after the timeout of a call and one more second |
 /// | `{soloist}:none` | no value, ever: a new connection asks a node of a cluster for this key, to learn whether the node has the slot | |
 /// | `{soloist}:check` | an empty text: [`check`](crate::EventMutex::check) writes it to learn whether the server takes writes | after a millisecond |
 ///
@@ -98,8 +98,8 @@ use engine::RedisEngine;
 ///
 /// - **back**, the lease of a killed process ends one term after the next admission that asks for it. A claim ends in
 ///   the same way, and so does the minimum hold of [`hold_at_least`](crate::Event::hold_at_least). If such a lease
-///   blocks an admission, the report says that the holder's `since` lies in the future, and [the process
-///   fails](crate::SkipReason::is_failure). If such a claim blocks an admission, the report says nothing special.
+///   blocks an admission, the report says that the holder's `since` lies in the future, and the skip [counts as a
+///   failure](crate::SkipReason::is_failure). If such a claim blocks an admission, the report says nothing special.
 ///   [`check`](crate::EventMutex::check) warns of such a clock. A pause lasts until the server's clock shows the end of
 ///   the pause.
 /// - **forward**, leases and claims end early. A run is then cancelled at its next renewal. An occurrence may run
@@ -121,8 +121,8 @@ use engine::RedisEngine;
 /// look-up of the host and the handshake. [`break_lease`](crate::EventMutex::break_lease) makes two calls.
 ///
 /// If an answer is lost, the request is sent once more on a new connection. If it stays unknown whether a name was
-/// granted, a later call of this process releases the name first, and spends at most a quarter of its time on that.
-/// When the last handle of the store is dropped, it tries such a release once more. If a process ends before it gets an
+/// granted, a later call of this process releases the name first, and spends at most a quarter of its time on that. If
+/// the last handle of the store is dropped, such a release is tried once more. If a process ends before it gets an
 /// answer, its lease and its claim stay until their terms end.
 ///
 /// A release deletes the key of the name. If the reply to a release is lost, and the second attempt finds the name

@@ -6,8 +6,8 @@
 //!
 //! Each name has a row in one table. After a lease or a claim has ended, its row stays, until a new grant replaces the
 //! row or a clean-up deletes it. A row records its release, so that the name stays free if the server's clock is set
-//! back. A row also records its term. If an admission finds a name that is held for longer than its term, it shortens
-//! the lease to one term from now.
+//! back. A row also records its term. If an admission finds a name that is to end later than one term from now, the
+//! server's clock was set back. The admission then moves the end to one term from now.
 //!
 //! The column `v1` marks the format of a table. Statements name this column, so that a server refuses them if the table
 //! has another format.
@@ -25,9 +25,10 @@
 //! of these processes may write. The others wait for its commit, write nothing, and leave the queue together.
 //!
 //! The first read includes the names that exclude an admission. The transaction reads these names again, and commits
-//! nothing if one of them is held. On MySQL, it reads them with locks, after its rows are written. On PostgreSQL, it
-//! reads them while it is in the queue; processes with one excluding name share a place there. On PostgreSQL, a
-//! transaction of more than 50 names writes only while no other transaction writes.
+//! nothing if one of them is held. On MySQL, the transaction reads them with locks, after its rows are written. On
+//! PostgreSQL, the transaction reads them while it is in the queue. All admissions that an excluding name can refuse
+//! share one place in the queue of this name. On PostgreSQL, a transaction of more than 50 names writes only while no
+//! other transaction writes.
 //!
 //! A token is one more than the highest token in the table, or the server's time in microseconds if that is larger. The
 //! row with the highest token is never deleted.

@@ -38,8 +38,8 @@ impl ServerAddress for Address {
         let has_no = |part: Option<&str>| part.is_none_or(str::is_empty);
         url.refuse_if(has_no(options.user()), "has no user: write mysql://user:password@host/database")?;
         url.refuse_if(has_no(options.db_name()), "has no database: write mysql://user:password@host/database")?;
-        // The host is set again. Otherwise the driver would look it up in a call that blocks the thread and that no
-        // timeout can end.
+        // The host is set again, as a text. Otherwise the driver would look up the host of the URL in a call that
+        // blocks the thread, and that no timeout can end.
         let host = options.ip_or_hostname().trim_start_matches('[').trim_end_matches(']').to_owned();
         let options = OptsBuilder::from_opts(options).ip_or_hostname(host).prefer_socket(false);
         // Without these settings, the driver would ask the server for them after it has connected.

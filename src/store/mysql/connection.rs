@@ -46,8 +46,8 @@ impl Session for Connection {
     const SHORTEN: &'static str = include_str!("statements/shorten.sql");
     const ADMIT: &'static str = include_str!("statements/admit.sql");
     const END: &'static str = include_str!("statements/end.sql");
-    /// `END` also revokes the owner: it waits for an open transaction of the owner, and then leaves its row as
-    /// released.
+    /// `END` also revokes the owner: the statement waits for an open transaction of the owner, and then marks the
+    /// owner's row as released.
     const REVOKE: Option<&'static str> = None;
     const CLEAN_UP: &'static str = include_str!("statements/clean_up.sql");
     const HEALTH: &'static str = include_str!("statements/health.sql");
@@ -132,7 +132,7 @@ async fn read(conn: &mut Conn, statements: &str) -> mysql_async::Result<Vec<Text
     };
     let (mut answer, mut rows) = (conn.query_iter(statements).await?, Vec::new());
     loop {
-        // If a later statement fails, only the read after the last row returns its error.
+        // The loop ends only after an empty read, because the error of a later statement comes with that read.
         let was_empty = answer.is_empty();
         let found: Vec<Found> = answer.collect().await?;
         rows.extend(found.iter().map(|row| (0..row.len()).map(|at| text(row.as_ref(at))).collect::<TextRow>()));

@@ -22,14 +22,15 @@ pub(super) struct Connection {
     /// The client. It is dropped before the transport, because the task of the transport ends only without a client.
     client: Client,
     transport: Transport,
-    /// The settings of each call, which end with its transaction. Operators, functions and types are the server's own.
-    /// Waits are limited. Each statement sees all committed rows, so that a lost race is no error.
+    /// The settings of each call, which end with its transaction. These settings limit the waits. They let each
+    /// statement see all committed rows, so that a lost race is no error. All names of operators, functions and types
+    /// mean the server's own.
     settings: String,
     tables: Tables,
 }
 
-/// Finds the schema of the table, or the schema for a new table, by the user's search path. No other name is looked up
-/// in this path, because another user may have made a function or an operator there.
+/// The statement that finds the schema of the table, or the schema for a new table, by the user's search path. No other
+/// name is looked up in this path, because another user may have made a function or an operator there.
 const FIND_SCHEMA: &str = "SELECT coalesce((\
         SELECT pg_catalog.quote_ident(nspname::pg_catalog.text) \
         FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace ON pg_namespace.oid OPERATOR(pg_catalog.=) relnamespace \

@@ -41,7 +41,7 @@ fn refused(error: &DbError) -> Failure {
     if ended_on_its_way { failure } else { failure.undone() }
 }
 
-/// Returns the time of a retry, and advice, which is empty if there is none.
+/// Returns whether and when to retry, and advice, which is empty if there is none.
 fn meaning(code: &str) -> (AskAgain, &'static str) {
     use AskAgain::{Later, Never, Now};
 

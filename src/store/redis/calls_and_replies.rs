@@ -91,8 +91,9 @@ pub(super) fn carried_out(
     }
 }
 
-/// Returns whether the owner held the name. If there was an earlier attempt, a name that the owner does not hold now
-/// counts as released by that attempt, unless another owner has held the name since before that attempt.
+/// Returns whether the owner held the name. If the owner does not hold the name now, an earlier attempt may have
+/// released it. So the name counts as released by that attempt, unless another owner acquired the name before that
+/// attempt.
 fn read_end(
     reply: &Value,
     request: &EndRequest,

@@ -23,7 +23,7 @@ const LONGEST_ANSWER: usize = 8 * 1024 * 1024;
 const IS_A_SENTINEL: &str =
     "this is a Redis Sentinel: write redis+sentinel://HOST/NAME, with the name of the primary that it watches";
 
-const PANICKED: &str = "the driver panicked at what the server answered";
+const PANICKED: &str = "the driver panicked while it handled an answer of the server";
 
 /// A stream, the parser of its replies, and the clock of the server.
 pub(super) struct Connection {

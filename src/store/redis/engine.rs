@@ -36,8 +36,8 @@ const CHUNK: usize = 100;
 /// The most names that one call of the script `look` reads. Such a call takes about a millisecond.
 const LOOKED_AT_ONCE: usize = 1000;
 
-/// The time after the deadline of a call in which a server may still accept a copy of the request, because clocks
-/// drift.
+/// The longest time after the deadline of a call for which a server may still accept a copy of the request, because
+/// clocks drift.
 const MARGIN: Duration = Duration::from_secs(1);
 
 /// The number of keys that the server examines for one reply to `SCAN`.
@@ -73,8 +73,8 @@ impl RedisEngine {
         to_revoke.extend(granted.map(|(admission, _)| (admission.owner(), until)));
     }
 
-    /// Ends these leases and claims, and decides on these admissions. The last ends and the first admissions share one
-    /// call of the script, so that an ordinary request costs one call.
+    /// Ends these leases and claims, and decides on these admissions. The last requests to end a name and the first
+    /// admissions share one call of the script, so that an ordinary request costs one call.
     fn call_script(&self, attempt: &mut Attempt<Connection>, request: Request<'_>) -> Result<Answers, Failure> {
         let mut parts = request.admissions.chunks(CHUNK);
         let mut calls: Vec<Request<'_>> = request.ends.chunks(CHUNK).map(Request::to_end).collect();
@@ -94,10 +94,10 @@ impl RedisEngine {
         Ok(answers)
     }
 
-    /// Waits until enough replicas have the changes. If too few replicas confirm in time, all ends fail, and new leases
-    /// and claims are released. Then all admissions fail, too: a refusal may be due to one of the new leases. The end
-    /// of a name that was not held also fails, because an earlier request may have released the name without a
-    /// confirmation.
+    /// Waits until enough replicas have the changes. If too few replicas confirm in time, all requests to end a name
+    /// fail, and new leases and claims are released. Then all admissions fail, too: a refusal may be due to one of the
+    /// new leases. A request to end a name that was not held also fails, because an earlier request may have released
+    /// the name without a confirmation.
     fn wait_for_replicas(&self, attempt: &mut Attempt<Connection>, admissions: &[&Admission], answers: &mut Answers) {
         let granted = admissions.iter().zip(&answers.admissions).filter(|(_, decided)| is_granted(decided));
         let granted: Vec<&Admission> = granted.map(|(admission, _)| *admission).collect();

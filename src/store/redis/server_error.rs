@@ -11,7 +11,7 @@ use crate::store::server::failure::{AskAgain, Failure};
 /// has the next step for the user, or `None` if the server's message says enough.
 const BEFORE_ANY_WRITE: [(&str, Option<&str>); 16] = [
     ("ASK", Some(MOVING)),
-    ("BUSY", Some("a script of another client blocks it: wait, or end it with SCRIPT KILL")),
+    ("BUSY", Some("a script of another client blocks the server: wait, or end the script with SCRIPT KILL")),
     ("CLUSTERDOWN", Some("a part of the cluster has no node, until a replica takes its place")),
     ("LOADING", Some("it has just been started and reads its data")),
     ("MASTERDOWN", Some("this is a replica without its primary: connect to the primary")),
@@ -37,7 +37,7 @@ pub(super) const OUT_OF_MEMORY: &str = "OOM";
 const CLUSTER: &str = "another node of a Redis Cluster has the keys: redis+cluster:// in the url finds it";
 
 const MOVING: &str =
-    "the slot of the keys is being moved to another node of the cluster: nothing is granted until it has been";
+    "the slot of the keys is being moved to another node of the cluster: nothing is granted until the move is over";
 
 /// The rights that a user needs. The documentation of `RedisMutex` lists them, too.
 const RIGHTS: &str = "give the user these rights: `ACL SETUSER USER ~{soloist}:* +@connection +evalsha +script|load +time +get +mget \
@@ -96,7 +96,7 @@ fn advice(code: &str, details: &str) -> Option<&'static str> {
     if details.starts_with(NO_ROOM) {
         Some("raise maxclients, or let fewer clients connect")
     } else if details.starts_with(UNKNOWN) {
-        Some("is it a redis server, 6.2 or newer, and no proxy that passes only some commands on?")
+        Some("is it a redis server, 6.2 or newer? a proxy that refuses commands can't be used")
     } else if says("NOPERM") || details.contains("can't run this command") {
         Some(RIGHTS)
     } else {

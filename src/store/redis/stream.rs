@@ -20,7 +20,8 @@ pub(super) trait Stream: Read + Write + Send {
     fn socket(&mut self) -> &mut Socket;
 }
 
-/// A socket with a deadline, and with a limit of the bytes that it reads. It is shut down when it is dropped.
+/// A socket with a deadline, and with a limit for the bytes that it reads. The drop of the socket shuts the connection
+/// down.
 pub(super) struct Socket {
     connected: socket2::Socket,
     until: Moment,
@@ -62,7 +63,7 @@ impl Read for Socket {
             self.connected.read(bytes)
         })?;
         let left = self.allowance.checked_sub(read);
-        self.allowance = left.ok_or_else(|| io::Error::other("the answer is longer than a reply can be"))?;
+        self.allowance = left.ok_or_else(|| io::Error::other("the answer is longer than any reply to this store"))?;
         Ok(read)
     }
 }

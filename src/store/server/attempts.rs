@@ -41,15 +41,15 @@ pub(super) struct PendingRelease {
     pub(super) from: Moment,
     /// The moment at which the name has expired by itself.
     pub(super) until: Moment,
-    /// Whether this release is sent alone, because it failed before or got no answer in time. Together with other
-    /// releases it could delay them, for example while another transaction has locked its row.
+    /// Whether this release is sent alone, because it failed before or got no answer in time. If it were sent with
+    /// other releases, it could delay these, for example while another transaction has locked its row.
     pub(super) goes_alone: bool,
 }
 
-/// The answers to one part of a request: either its ends or its admissions.
+/// The answers to one part of a request: either its `ends` or its `admissions`.
 pub(super) struct Part<T> {
     pub(super) answers: Vec<Result<T, Failure>>,
-    /// Whether the server may have carried out an attempt before the attempt that it answered.
+    /// Whether the server may have carried out an earlier attempt, too.
     pub(super) again: bool,
 }
 

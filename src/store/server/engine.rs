@@ -24,8 +24,8 @@ use crate::time::{clock::Clock, clock::moment::Moment};
 /// attempt ends. [`Server`](super::attempts::Server) chooses the connection and the time limit, and decides whether to
 /// send a request again.
 pub(crate) trait Engine: Send + Sync + Sized + 'static {
-    /// Whether the server may still commit a request after its reply was lost. It does so within the time limit of a
-    /// call.
+    /// Whether the server may still commit a request after its reply was lost. Such a late commit comes within the time
+    /// limit of a call.
     const COMMITS_LATE: bool;
 
     type Address: ServerAddress;
@@ -155,8 +155,8 @@ impl EndRequest {
 pub(crate) enum End {
     /// At once: a release.
     Now,
-    /// At once. The owner is then granted nothing more, because a copy of its admission may still arrive. This is the
-    /// end of a name that this process may hold without knowing it.
+    /// At once. The owner is then granted nothing more, because a copy of its admission may still arrive. This kind of
+    /// end is for a name that this process may hold without knowing it.
     NowAndRevoked,
     /// One term from now: a renewal, or a minimum hold.
     After(Term),

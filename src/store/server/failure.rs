@@ -28,7 +28,8 @@ pub(crate) struct Failure {
     io: Option<io::ErrorKind>,
 }
 
-/// The time of a retry, after a failure on a new connection.
+/// The kind of retry that follows a failure on a new connection. A failure on an idle connection can be retried more
+/// often: see the table at `Server::attempts`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AskAgain {
     Never,
@@ -97,7 +98,8 @@ impl Failure {
         Self { may_have_happened: true, code, advice, ..Self::new(MutexErrorKind::Refused, retry, said) }
     }
 
-    /// Returns the failure of a request that arrived, by the server's clock, after its deadline or before it was sent.
+    /// Returns the failure of a request that came at a wrong time. By the server's clock, the request came after its
+    /// deadline, or was sent in the future.
     pub(crate) fn too_late() -> Self {
         let what = "the server did nothing, because by its clock the request was sent in the future, or came after its \
                     deadline: if that happens again, find out what sets that clock";

@@ -1,8 +1,8 @@
 //! The idle connections of one process. The next call uses the connection that was used last. A thread closes
 //! connections that no call uses.
 //!
-//! The calls of a tick follow one another closely, and share one connection. While a task runs, which can take minutes,
-//! no connection is kept, because a server has room for a limited number of connections.
+//! The calls of a tick follow one another closely, and share one connection. No connection is kept while a task runs
+//! for minutes, because a server has room for a limited number of connections.
 
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

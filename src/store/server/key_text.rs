@@ -7,8 +7,8 @@ use crate::base::escape::percent_decoded;
 use crate::lease::name::MutexName;
 use crate::store::event_mutex::held::Names;
 
-/// The ASCII bytes that are written as `%XX`. All other bytes are always written as `%XX`. In the text of a name, `%`
-/// and `/` are encoded already.
+/// The ASCII bytes that are written as `%XX`. Bytes that are not ASCII are always written as `%XX`. In the text of a
+/// name, `%` and `/` are encoded already.
 const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b'{').add(b'}').add(b'"').add(b'\'').add(b'\\');
 
 /// The ASCII bytes that are written as `%XX` in a part of a name.

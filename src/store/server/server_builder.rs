@@ -115,8 +115,8 @@ macro_rules! server_builder {
                 self
             }
 
-            /// Sets the certificate authorities that may have signed the server's certificate: their certificates, as
-            /// PEM. The default is the system's root certificates.
+            /// Sets the certificates of the authorities that are trusted to sign the server's certificate, as PEM. The
+            /// default is the system's root certificates.
             #[cfg(feature = $tls)]
             #[cfg_attr(docsrs, doc(cfg(feature = $tls)))]
             pub fn root_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {

@@ -34,7 +34,7 @@ impl<E: Engine> RunLog for Server<E> {
 
     fn count_skips(&self, event: &str, skips: &[SkipCount]) -> Result<(), MutexError> {
         let counted = self.call(|attempt| self.engine.count_skips(attempt, event, skips));
-        counted.map_err(|failure| self.failed(format_args!("count what is skipped"), failure))
+        counted.map_err(|failure| self.failed(format_args!("count skipped occurrences"), failure))
     }
 
     fn skips(&self, event: &str) -> Result<Vec<SkipCount>, MutexError> {

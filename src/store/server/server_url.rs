@@ -127,7 +127,10 @@ impl<'a> ServerUrl<'a> {
 
     /// Refuses a URL that asks for TLS, if this build has no TLS for this kind of server.
     pub(crate) fn check_tls(&self, is_encrypted: bool, is_built_in: bool) -> Result<(), InvalidOptions> {
-        let needed = format_args!("asks for TLS, which needs a soloist with the feature `{}-tls`", self.kind);
+        let needed = format_args!(
+            "asks for TLS, which needs the feature `{}-tls`, and this build of soloist does not have it",
+            self.kind
+        );
         self.refuse_if(is_encrypted && !is_built_in, needed)
     }
 

@@ -97,8 +97,9 @@ impl<S: Session> SqlEngine<S> {
         }
     }
 
-    /// Reads the rows. If a name is held for longer than its term, the server's clock was set back. Then the lease is
-    /// shortened to one term from now, and the rows are read again. A live holder renews the lease in time.
+    /// Reads the rows. If a name is to end later than one term from now, the server's clock was set back after the last
+    /// grant or renewal. Then the end is moved to one term from now, and the rows are read again. A living holder
+    /// renews its lease before this new end.
     fn look_and_shorten(
         &self,
         attempt: &mut Attempt<S>,

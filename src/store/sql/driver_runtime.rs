@@ -32,7 +32,7 @@ impl DriverRuntime {
         let wait = async { timeout(until.since(Clock::system().moment()), future).await.map_err(io::Error::from) };
         // The connection is not used again after a panic, so that its state does not matter.
         catch_unwind(AssertUnwindSafe(|| runtime.block_on(wait)))
-            .unwrap_or_else(|_| Err(io::Error::other("the driver panicked at what the server answered")))
+            .unwrap_or_else(|_| Err(io::Error::other("the driver panicked while it handled an answer of the server")))
     }
 
     /// Runs `goodbye`, which ends a connection, for a short time at most.

@@ -49,8 +49,8 @@ pub(crate) struct SqlEngine<S: Session> {
     pub(crate) schema: String,
     /// The server's clock, as last read on any connection.
     clock: Mutex<Option<ServerClock>>,
-    /// The number of rows that were written since the last clean-up. It begins at a random number. So if many processes
-    /// write one row each, one in eight of them cleans up.
+    /// The number of rows that were written since the last clean-up. The first value is random, and below
+    /// `ROWS_UNTIL_CLEAN_UP`. So if many processes write one row each, one in eight of them cleans up.
     pub(super) uncleaned: AtomicUsize,
 }
 
@@ -94,7 +94,8 @@ impl<S: Session> SqlEngine<S> {
         *self.clock.lock().unwrap_or_else(PoisonError::into_inner) = Some(clock);
     }
 
-    /// Ends leases, by one statement for each distinct end. Returns for each lease whether its owner held it.
+    /// Ends leases. All leases that end at the same time are ended by one statement. Returns for each lease whether its
+    /// owner held it.
     fn end(&self, attempt: &mut Attempt<S>, requests: &[EndRequest]) -> Result<Vec<Result<bool, Failure>>, Failure> {
         let asked: Vec<[String; 2]> =
             requests.iter().map(|request| [RowKey::of(&request.name).to_string(), request.owner.to_string()]).collect();
@@ -261,7 +262,7 @@ impl<S: Session> Engine for SqlEngine<S> {
 }
 
 /// Decides on all requests at once. If another transaction has locked one of the rows, each request is then decided on
-/// alone, while there is time, so that the other requests do not fail with it.
+/// alone, while there is time. Otherwise the locked row would make all requests fail.
 fn together_or_alone<S, Q, A>(
     attempt: &mut Attempt<S>,
     asked: &[Q],

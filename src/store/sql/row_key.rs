@@ -1,5 +1,5 @@
 //! The key of a name in the table: the text of the name. A text of more than 500 bytes is cut: its key is the first
-//! part of the text, then `%~`, then a hash of the whole text. No key that is not cut has `%~`.
+//! part of the text, then `%~`, then a hash of the whole text. Only a cut key has `%~`.
 
 use std::fmt;
 

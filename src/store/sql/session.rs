@@ -12,7 +12,8 @@ pub(crate) type TextRow = Vec<String>;
 
 /// A connection to one kind of SQL server, with the statements in its dialect.
 ///
-/// All texts in the statements are plain ASCII without quotes, so that they need no escapes between quotes.
+/// All texts that are put into the statements are plain ASCII without `'` and `\`, because all other bytes are written
+/// as `%XX`. So these texts need no escapes between quotes.
 pub(crate) trait Session: Sized + Send + 'static {
     type Address: ServerAddress;
 
@@ -40,8 +41,8 @@ pub(crate) trait Session: Sized + Send + 'static {
     const REVOKE: Option<&'static str>;
     const CLEAN_UP: &'static str;
     const HEALTH: &'static str;
-    /// The search for other users who can run code with the rights of all users of the tables. It needs no right. It is
-    /// empty if no other user can.
+    /// The statement that finds other users who can run code with the rights of all users of the tables. The statement
+    /// needs no rights. It is empty if such a server lets no other user do that.
     const STRANGERS: &'static str;
     const LOOK_AT_RUNS: &'static str;
     const LOG_RUNS: &'static str;

@@ -80,7 +80,7 @@ impl Snapshot {
         self.entries.get(&key.0).filter(|entry| entry.is_of(owner))
     }
 
-    /// Returns whether this name is held for longer than its term. That is so if the server's clock was set back after
+    /// Returns whether this name is to end later than one term from now. If so, the server's clock was set back after
     /// the last grant or renewal.
     pub(super) fn outlasts_its_term(&self, key: &RowKey) -> bool {
         // Times are read one after another, so a difference below this tolerance means nothing.

@@ -407,7 +407,7 @@ const COMMANDS: &[(&str, i32, &str)] = &[
     ("$C list --next 0", 2, "use a number from 1 to 65535"),
     ("$S status 2>&1 | grep tip; $S status", 2, "error: unrecognized subcommand 'status'\n\nUsage: "),
     ("$S status", 2, "a program with a schedule of its own"),
-    ("used; $S pause --until 2026-12-01", 2, "A pause has a length: --for 4d."),
+    ("used; $S pause --until 2026-12-01", 2, "Write the length of the pause: --for 4d."),
     ("$C create-table", 2, "Write: soloist create-table --store URL"),
     ("$C next --for 3652d", 2, "soloist: more than 100000 times are due within 3652 d 0 h: write a shorter `--for`"),
     ("$C next --for 5M", 2, "invalid value '5M' for '--for <TIME>': it is in months or years: write `m` for minutes, "),

@@ -84,7 +84,7 @@ fn a_guard_cannot_be_asked_and_learns_of_force(place: &Place) {
     refused
         .says(ADVICE)
         .says(" unless its holder renews it:\n  if the lease is long, the holder reads the request late: wait longer, with `--wait 5m`\n")
-        .says("  if the lease has a fixed term, is held by a `LeaseGuard`, or by a function that never checks for its cancellation: end the holder's process, or wait\n")
+        .says("  if the lease has a fixed term, or is held by a `LeaseGuard` or by a function that never checks for its cancellation: end the holder's process, or wait\n")
         .says("  if the holder's process is dead: wait, or free the lease at once with `--force`; a holder that lives would run beside the next one\n");
     assert!(!guard.is_lost() && place.holder().is_some());
 

@@ -14,7 +14,7 @@
 --
 -- If a statement fails, the statements after it are not run, so that nothing is committed.
 --
--- The token of all rows is higher than all tokens in the table, and not below the time.
+-- The token of all rows is higher than all tokens in the table, and at least the server's time in microseconds.
 SELECT GREATEST(COALESCE(MAX(token), 0) + 1, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))) INTO @soloist_token
 FROM {mutexes};
 START TRANSACTION;

@@ -20,9 +20,10 @@ INSERT INTO {mutexes} (name, owner, token, host, pid, acquired_at, expires_at, r
 SELECT 'advisory-key', md5(concat(random(), clock_timestamp(), random())), 0, '', 0, 'epoch', 'epoch', true, 0
 WHERE NOT EXISTS (SELECT FROM {mutexes} WHERE name = 'advisory-key')
 ON CONFLICT (name) DO NOTHING;
--- Several processes may ask for one first name at the same moment. Only one of them is elected to write. Its rows get a
--- token that is higher than all others, and not below the time. The other processes get the token 0. The settings last
--- for this transaction.
+-- Several processes may send an admission at the same moment. If the alphabetically first name is the same in each of
+-- these admissions, only one process is elected to write. The rows of this process get a token that is higher than all
+-- others, and at least the server's time in microseconds. The other processes get the token 0. The settings last for
+-- this transaction.
 SELECT set_config('soloist.key', owner, true), set_config('soloist.token', CASE
     WHEN pg_try_advisory_xact_lock(hashtextextended(owner || least({names}), 1))
     THEN greatest((SELECT max(token) FROM {mutexes}) + 1, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
@@ -41,9 +42,9 @@ FROM (SELECT DISTINCT name FROM unnest(ARRAY[{names}, {excluding}]) AS name WHER
 -- with the token 0 share a place in the queue: they wait, continue all at once, and write nothing.
 --
 -- For the names of the rows, the queue only keeps errors out of the server's log. For excluding names, the queue is
--- needed: an admission of the excluding name must wait for this admission, or this admission for it. Admissions with
--- one excluding name share its place. The locks are taken in the order of their keys, so that no two admissions wait
--- for each other.
+-- needed: an admission of the excluding name must wait for this admission, or this admission must wait for that one.
+-- All admissions that an excluding name can refuse share one place. The locks are taken in the order of their keys, so
+-- that no two admissions wait for each other.
 SELECT CASE
     WHEN asked AND current_setting('soloist.token') <> '0' THEN pg_advisory_xact_lock(key)::text
     ELSE pg_advisory_xact_lock_shared(key)::text

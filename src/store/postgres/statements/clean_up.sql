@@ -1,6 +1,6 @@
 -- Deletes the rows that ended more than 90 seconds ago. No call lasts that long, so a late copy still finds its row.
--- The row with the highest token stays, because the next token is counted from it, and so does the row with the secret
--- of the locks. Rows that another transaction has locked stay, too.
+-- The row with the highest token stays, because the next token is counted from it. The row with the secret of the locks
+-- stays, too, and so do rows that another transaction has locked.
 --
 -- batch:  the most rows to delete
 --

@@ -1,7 +1,7 @@
 -- Ends leases and claims, each only if its owner still holds it. Then decides on admissions. An admission is a lease, a
--- claim, or both, and is granted whole or not at all. A refused admission writes nothing, with one exception: it
--- shortens an entry with more time left than its term to one term, because the clock was set back after the entry was
--- written.
+-- claim, or both, and is granted whole or not at all. A refused admission writes nothing, with one exception. If an
+-- entry has more time left than its term, the clock was set back after the entry was written. Then the entry is
+-- shortened to one term from now.
 --
 -- KEYS[1]  the last token that was granted
 -- KEYS[2]  the revoked owners: they are granted nothing more, because a copy of their admissions may still arrive
@@ -23,8 +23,8 @@
 --
 -- The reply to a granted admission is its token. An admission that was granted before gets its first token again.
 -- The reply to a refused admission has the reason, an entry, and the milliseconds that the entry has left. The reasons are:
---   'claim', 'lease'  another owner holds this name; or the entry is the owner's own, because the owner has released
---   'excluded'        an excluding name is held; a fourth value says which, from 1 on
+--   'claim', 'lease'  another owner holds this name; or the entry is the owner's own, because the owner's run is over
+--   'excluded'        an excluding name is held; a fourth value is its number among the excluding names, from 1
 --
 -- Times and tokens are texts of 16 digits until the year 2286, and are compared as such.
 
@@ -42,8 +42,8 @@ local answer = { now }
 local late = (now < args[1] or now >= args[2])
   and redis.error_reply('LATE the deadline of the call has passed, or the clock was set back')
 
--- The text at each key, or false. A list or a hash reads as false, too. It is noticed only when the script writes the
--- name.
+-- The text at each key, or false. A list or a hash reads as false, too. The script notices a list or a hash only when
+-- it writes the name.
 local entries = {}
 for first = 1, #keys, 1000 do
   local found = call('MGET', unpack(keys, first, math.min(first + 999, #keys)))
