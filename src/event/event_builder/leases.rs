@@ -114,10 +114,10 @@ impl Event {
     ///   came.
     ///
     /// If the waiting server is killed, shut down or paused, another server takes over the occurrence in its next tick.
-    /// Only a process that skipped the occurrence as `Queued` can take it over. So this does not work for a process
-    /// that cron starts for each tick. [The book](https://docs.rs/crate/soloist/latest/source/docs/guide/queues.md)
-    /// describes every case. Events with one [`mutex_name`](Self::mutex_name) have one queue. Runs [by
-    /// hand](crate::Schedule::run_event) do not wait.
+    /// Without [`catch_up`](Self::catch_up), only a process that skipped the occurrence as `Queued` can take it over.
+    /// So a process that cron starts for each tick can't take it over. [The
+    /// book](https://docs.rs/crate/soloist/latest/source/docs/guide/queues.md) describes every case. Events with one
+    /// [`mutex_name`](Self::mutex_name) have one queue. Runs [by hand](crate::Schedule::run_event) do not wait.
     ///
     /// ```
     /// use soloist::{Event, Overlap};
