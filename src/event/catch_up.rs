@@ -1,8 +1,9 @@
 //! Finds the occurrences that may have been missed. An event with `catch_up`, `catch_up_all` or a queue makes up for
 //! missed occurrences.
 //!
-//! If a process dies while an occurrence waits in its queue, another process makes up for the occurrence. Only a
-//! process that skipped the occurrence as `Queued` in its own tick does this.
+//! Each occurrence in a queue has a process that waits with it. If that process dies, another process makes up for the
+//! occurrence. If the event has no `catch_up`, that other process must have skipped the occurrence as `Queued` in its
+//! own tick.
 //!
 //! An occurrence within the window was missed if no server has claimed it. But an occurrence from before the event was
 //! deployed has no claim, either, and must not run. So each event has a marker in its store. The age of the marker
@@ -24,7 +25,8 @@ use crate::time::{clock::Clock, clock::moment::Moment, timetable::Timetable};
 /// The rule by which an event makes up for missed occurrences, and the state of its latest occurrences in this process.
 pub(crate) struct CatchUp {
     pub(crate) window: Duration,
-    /// The highest number of occurrences that one tick makes up for. These are the latest occurrences of the event.
+    /// The number of the event's latest occurrences that a tick checks. So a tick makes up for at most this many
+    /// occurrences.
     pub(crate) most: usize,
     /// The marker that shows since when the store has known the event. `None`: the event has no `catch_up`, and only
     /// occurrences that waited in its queue are made up for.
@@ -34,7 +36,8 @@ pub(crate) struct CatchUp {
 
 #[derive(Default)]
 struct KnownRuns {
-    /// The latest occurrences that need no run any more, for example because a server has claimed them. At most `most`.
+    /// The latest occurrences that need no run any more, for example because a server has claimed them. At most `most`
+    /// occurrences are kept.
     settled: BTreeSet<DateTime<Utc>>,
     /// The occurrences that this process runs, or is about to run or to check.
     in_progress: BTreeSet<DateTime<Utc>>,
@@ -84,7 +87,7 @@ impl CatchUp {
         }
         let mut known = self.known();
         let (latest, count) = match due {
-            Some(_) if self.most == 1 => return Vec::new(), // Only the latest occurrence runs, and that is the due one.
+            Some(_) if self.most == 1 => return Vec::new(), // Only the latest occurrence runs: the due occurrence.
             Some(due) => (timetable.previous(due), self.most - 1),
             None => (timetable.latest_started(minute), self.most),
         };
@@ -132,7 +135,7 @@ impl CatchUp {
         }
     }
 
-    /// Returns for how long after the start of `occurrence` a tick may read its claim: until the next occurrence
+    /// Returns for how long after the start of `occurrence` a tick may read the claim on it: until the next occurrence
     /// starts, but at most for the window. A minute is added, because ticks check only once a minute.
     pub(crate) fn claim_lookup_time(&self, timetable: &Timetable, occurrence: DateTime<Utc>) -> Duration {
         let next_start = timetable.next(occurrence).map(|next| timetable.start_of(next));
@@ -155,7 +158,7 @@ impl CatchUp {
     }
 }
 
-/// The reason why an event runs in a tick although it is not due.
+/// The reason why a tick has an entry for an occurrence that is not due: the occurrence may have been missed.
 #[derive(Clone, Debug)]
 pub(crate) enum Missed {
     /// No server has claimed the occurrence, so it was missed.

@@ -19,9 +19,9 @@ pub(crate) fn usual_claim_window(period: Duration) -> Duration {
     (period * 10).clamp(MINUTE, LONGEST_WINDOW)
 }
 
-/// Checks that the jitter `longest` is in whole seconds and shorter than `period`, and returns its seconds. So each
-/// occurrence starts before the next occurrence. `period` is at most an hour, and never longer than the usual claim
-/// window. So an occurrence also starts before a claim on it can expire.
+/// Checks that the jitter `longest` is in whole seconds and shorter than `period`, and returns its seconds. There are
+/// two reasons for this limit: an occurrence must start before the next occurrence is due, and before a claim on it can
+/// expire. `period` is at most an hour, and never longer than the usual claim window.
 pub(super) fn checked_jitter(longest: Duration, period: Duration) -> Result<u32, Refusal> {
     let seconds = u32::try_from(longest.as_secs()).ok().filter(|seconds| *seconds > 0 && longest.subsec_nanos() == 0);
     seconds.filter(|_| longest < period).ok_or_else(|| {

@@ -39,8 +39,8 @@ use crate::time::{timetable::Timetable, zone::Zone};
 pub struct Definition {
     pub(crate) name: Arc<str>,
     pub(crate) work: Work,
-    /// The time that is reserved for stopping the task. The task is cancelled this long before the deadline of its
-    /// lease.
+    /// The time that is reserved for stopping the task. If the lease can't be renewed, the task is cancelled this long
+    /// before the deadline of the lease.
     pub(crate) stopping: Duration,
     pub(crate) timetable: Timetable,
     /// The timetable and its zone in plain English. Each claim has this text, so that other servers can compare it with
@@ -50,7 +50,8 @@ pub struct Definition {
     pub(crate) before: Vec<Task>,
     pub(crate) after: Vec<AfterHook>,
     pub(crate) protection: Protection,
-    /// The claim window, not counting `catch_up`. A queue or `catch_up_all` can make the window longer than usual.
+    /// The claim window. A queue or `catch_up_all` can make the window longer than usual. The time that `catch_up` adds
+    /// is not included, because it depends on the occurrence.
     pub(crate) claim_window: Duration,
     pub(crate) timeout: Option<Duration>,
     pub(crate) retry: Option<Retry>,
@@ -242,7 +243,7 @@ impl Event {
         let runs_here = environments.map_or(Ok(true), |them| them.include(environment))?;
         if !runs_here {
             self.filters.extend(self.environments.clone().map(Filter::OtherEnvironment));
-            self.filters.rotate_right(1); // First, so that no function of the application is called.
+            self.filters.rotate_right(1); // First, so that the filter functions of the application are not called.
         }
         let all = self.protections.catch_up_all;
         let catch_up = self.protections.catch_up.map(|window| (window, 1)).or(all);

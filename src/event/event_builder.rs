@@ -159,9 +159,9 @@ impl Event {
     /// lease, the future is dropped at once.
     ///
     /// If the lease can't be renewed, the run is cancelled one grace and one second before the lease ends. The future
-    /// is dropped one second before the lease ends. The runtime drops the future, and so runs its destructors, when it
-    /// next polls the task. If the future panics, or if the runtime ends or aborts the task, the run has failed, and
-    /// the lease is released.
+    /// is dropped one second before the lease ends. The runtime drops the future at the next poll. So the destructors
+    /// of the future run on the runtime, too. If the future panics, or if the runtime ends or aborts the task, the run
+    /// has failed, and the lease is released.
     ///
     /// The promise has limits: a poll that is running continues until its next `await`. Work in `spawn_blocking`, in
     /// another task or on a server continues, too. If such work writes data, pass the [fencing
@@ -199,7 +199,7 @@ impl Event {
         let task = Arc::new(task);
         let begin = move |run| {
             let task = Arc::clone(&task);
-            // The closure is called inside the future, so that the runtime calls the closure, too.
+            // The closure is called inside the future, so that the closure runs on the runtime, like the future.
             Box::pin(async move { task(run).await.into_task_result() }) as _
         };
         Self::of(name.into(), Work::Future(Box::new(crate::task::future_task::FutureTask::new(begin))))
@@ -234,9 +234,9 @@ impl Event {
     /// runs have ended. Without this method, events run one after another.
     ///
     /// Background events with a common store are admitted in batches of up to a hundred. Their leases are released in
-    /// batches, too. If nothing else is running, a lease is released immediately after its run. Otherwise it is
-    /// released together with others, at most 50 milliseconds later. Up to two hundred events of each store run at the
-    /// same time, each on its own thread. The next batch is admitted when a hundred threads are free.
+    /// batches, too. If nothing else is running, a lease is released immediately after its run. Otherwise the lease is
+    /// released together with other leases, at most 50 milliseconds later. Up to two hundred events of each store run
+    /// at the same time, each on its own thread. The next batch is admitted when a hundred threads are free.
     pub fn in_background(mut self) -> Self {
         self.background = true;
         self
@@ -341,7 +341,7 @@ impl Event {
         self.noting(set)
     }
 
-    /// Returns the event, and keeps the error in `done` if it is the first. `add` returns the first error.
+    /// Keeps the error of `done`, if there is one and the event has no earlier error. `add` returns the first error.
     fn noting(mut self, done: Result<(), Refusal>) -> Self {
         self.wrong = self.wrong.or(done.err());
         self

@@ -97,12 +97,13 @@ impl Protection {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OutagePolicy {
-    /// The event does not run. The report says why, and the process fails.
+    /// The event does not run. The report says why, and counts as a [failure](crate::Report::is_failure).
     #[default]
     Skip,
     /// The event runs without a lease and without a fencing token, so two of its runs can overlap. Each such run is
-    /// logged as a warning and marked in the report, and the process fails, so that the outage is noticed. A schedule
-    /// with a [name](crate::Schedule::named) must also read from the store whether it is paused. If this read fails,
-    /// the event is skipped, unless it is [`even_when_paused`](crate::Event::even_when_paused).
+    /// logged as a warning and marked in the report. The report counts as a [failure](crate::Report::is_failure), so
+    /// that the outage is noticed. A schedule with a [name](crate::Schedule::named) must also read from the store
+    /// whether it is paused. If this read fails, the event is skipped, unless it is
+    /// [`even_when_paused`](crate::Event::even_when_paused).
     RunUnprotected,
 }

@@ -31,8 +31,8 @@ pub struct Retry {
 pub(crate) const MOST_RETRIES: u32 = 1000;
 
 impl Retry {
-    /// Makes a policy of up to `times` retries, from 1 to 1,000: a task that fails is started again up to `times`
-    /// times. [`after`](Self::after) must set the delay.
+    /// Makes a policy of up to `times` retries: a task that fails is started again up to `times` times. `times` is from
+    /// 1 to 1,000. [`after`](Self::after) must set the delay.
     pub fn times(times: u32) -> Self {
         Self { times, after: None, doubles: false, wrong: None }
     }

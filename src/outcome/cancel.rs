@@ -19,9 +19,9 @@ use crate::base::error::debug_as_display;
 #[non_exhaustive]
 pub enum CancelReason {
     /// The run lost its lease: the lease was not renewed in time, an operator broke the lease, or the store lost the
-    /// lease. Another run can now be admitted while this run is still running. A clone of a [`Run`](crate::Run) that is
-    /// left after the end of its run gets this reason, too, even if the run had no lease. If such a clone waits for a
-    /// cancellation, the wait ends.
+    /// lease. Another run can now be admitted while this run is still running. If a clone of a [`Run`](crate::Run) is
+    /// left after the end of the run, the clone gets this reason, too, even if the run had no lease. If such a clone
+    /// waits for a cancellation, the wait ends.
     LeaseLost,
     /// The task took longer than its [`timeout`](crate::Event::timeout).
     TimedOut,

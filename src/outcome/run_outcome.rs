@@ -149,9 +149,9 @@ impl RunOutcome {
         self.cancelled
     }
 
-    /// Returns the process that asked the run to stop, or that ended the run's wait for a retry. Either this process
-    /// waits to start a later occurrence; see [`Overlap::Replace`](crate::Overlap::Replace). Or it belongs to an
-    /// operator who [frees](CancelReason::Unlocked) the lease.
+    /// Returns the process that asked the run to stop, or that ended the run's wait for a retry. Either the returned
+    /// process waits to start a later occurrence; see [`Overlap::Replace`](crate::Overlap::Replace). Or the returned
+    /// process belongs to an operator who [frees](CancelReason::Unlocked) the lease.
     pub fn asked_to_stop_by(&self) -> Option<&Holder> {
         self.details.as_ref()?.asked_to_stop_by.as_ref()
     }
@@ -171,8 +171,8 @@ impl RunOutcome {
     /// two cases:
     ///
     /// - The lease could not be renewed. For a callback, the time is the deadline of the lease, and another run may
-    ///   have been admitted after the deadline. For a command or a future, the time is that of its cancellation, which
-    ///   is its [`grace`](crate::Event::grace) and one second before the deadline.
+    ///   have been admitted after the deadline. For a command or a future, the time is that of the cancellation. The
+    ///   cancellation comes before the deadline, by the [`grace`](crate::Event::grace) and one second.
     /// - The store answered that the run no longer holds the lease, because an operator broke the lease or the store
     ///   lost its data. The time is that of the answer, and another run may have been admitted since the last renewal.
     pub fn lease_lost_at(&self) -> Option<DateTime<Utc>> {
@@ -192,10 +192,10 @@ impl RunOutcome {
         self.details.as_ref()?.exit.as_ref().map(|exit| exit.status)
     }
 
-    /// Returns the last bytes of the command's output. With [`Output::Keep`](crate::Output::Keep), these are at most as
-    /// many as the event keeps. With [`Output::File`](crate::Output::File) or
-    /// [`Output::Append`](crate::Output::Append), they are at most the last 16 KiB that this run wrote to the file.
-    /// `None`: the event has another output, the file is a pipe or a device, or the file can't be read.
+    /// Returns the last bytes of the command's output. [`Output::Keep`](crate::Output::Keep) says how many bytes are
+    /// kept at most. With [`Output::File`](crate::Output::File) or [`Output::Append`](crate::Output::Append), these are
+    /// the last bytes that this run wrote to the file, at most 16 KiB. `None`: the event has another output, the file
+    /// is a pipe or a device, or the file can't be read.
     pub fn output(&self) -> Option<&KeptOutput> {
         self.details.as_ref()?.exit.as_ref()?.output.as_ref()
     }

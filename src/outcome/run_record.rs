@@ -201,7 +201,7 @@ impl RunRecord {
     }
 
     /// Returns the time at which the run started, on the clock of its host. Do not sort runs by these times, because
-    /// the clocks of the hosts differ. A log returns the runs in their order.
+    /// the clocks of the hosts differ. A log already returns the runs in their order, the newest first.
     pub fn started_at(&self) -> DateTime<Utc> {
         self.started
     }

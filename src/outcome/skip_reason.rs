@@ -29,8 +29,8 @@ use crate::time::clock::shown::{HumanDuration, Reading, to_the_second};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SkipReason {
-    /// A filter refused the run. The text names the filter: `when`, `skip`, `between 08:00 and 17:00`, or, if the event
-    /// has several such filters, `when 2 of 3`.
+    /// A filter refused the run. The text names the filter: `when`, `skip` or `between 08:00 and 17:00`. If the event
+    /// has several filters with equal texts, a number is added: `when 2 of 3`.
     Filtered(Arc<str>),
     /// A filter panicked with this message, so the event did not run.
     FilterPanicked(Arc<str>),
@@ -70,7 +70,7 @@ pub enum SkipReason {
     Paused(Option<Holder>),
     /// The process is shutting down, so it starts no run.
     ShuttingDown,
-    /// The system could not start a thread for the event's tick, with this error. Perhaps too many runs hang in this
+    /// No thread could be started for the event's tick, because of this error. Perhaps too many runs hang in this
     /// process.
     NoThread(Arc<str>),
 }
@@ -100,7 +100,8 @@ impl SkipReason {
         "stuck",
     ];
 
-    /// The keywords of the reasons that a log of runs counts. For these reasons, an occurrence ran on no server.
+    /// The keywords of the reasons that a log of runs counts. An occurrence that was skipped for one of these reasons
+    /// ran on no server.
     pub(crate) const COUNTED: [&'static str; 6] =
         ["overlapping", "stuck", "queue_full", "queued_too_long", "replaced", "paused"];
 
@@ -144,10 +145,10 @@ impl SkipReason {
     }
 
     /// Returns the name of the other [application](crate::Schedule::named) that holds the lease or the claim. `None`:
-    /// no other application holds it, or one of the two schedules has no name. If two applications have an event with
-    /// this name in one store, each application takes occurrences of the other. To prevent this, give each application
-    /// its own prefix, table or folder. A mutex name that events [share](crate::Event::mutex_name) on purpose does not
-    /// count.
+    /// no other application holds it, or one of the two schedules has no name. If two applications have events with
+    /// equal names in one store, each application takes occurrences of the other application. To prevent this, give
+    /// each application its own prefix, table or folder. A mutex name that events [share](crate::Event::mutex_name) on
+    /// purpose does not count.
     pub fn other_application(&self) -> Option<&str> {
         self.holder()?.other_application()
     }

@@ -29,7 +29,7 @@ use crate::time::clock::shown::Rfc3339;
 /// A command: a program or a line for the shell, and its options.
 #[derive(Debug)]
 pub(crate) struct Command {
-    /// A program, or a line for the shell if there are no `arguments`.
+    /// A program. If `arguments` is `None`: a line for the shell.
     program: OsString,
     arguments: Option<Vec<OsString>>,
     pub(crate) directory: Option<PathBuf>,

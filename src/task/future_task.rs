@@ -168,8 +168,8 @@ impl TaskControl {
     /// Begins a poll. Returns `false` if the future must not be polled.
     fn begin_poll(&self) -> bool {
         let begins = self.phase.compare_exchange(WAITING, POLLED, Ordering::AcqRel, Ordering::Acquire).is_ok();
-        // The clock is read last. A wait after this read could last beyond the end of the lease, and the poll would
-        // begin too late.
+        // The clock is read last. If this thread had to wait between this read and the poll, the poll could begin after
+        // the end of the lease.
         let is_polled = begins && !self.is_over();
         self.was_polled.fetch_or(is_polled, Ordering::Relaxed);
         is_polled

@@ -16,7 +16,7 @@ pub(crate) enum OrphanPolicy {
     End,
 }
 
-/// The environment variable of a command that has the name of its event.
+/// The environment variable that gives a command the name of its event.
 pub(super) const EVENT: &str = "SOLOIST_EVENT";
 
 /// Returns whether this process is the command of another scheduler. If so, a watchdog must end the commands of this

@@ -44,7 +44,8 @@ pub enum Output {
 /// The thread that reads and keeps the output of a command.
 pub(super) struct Listener<'scope> {
     thread: ScopedJoinHandle<'scope, KeptOutput>,
-    /// When this end of the pipe is dropped, the thread does not wait for more output.
+    /// The writing end of a second pipe, which carries no data. When this end is dropped, the thread does not wait for
+    /// more output.
     waiting: PipeWriter,
 }
 
@@ -146,8 +147,8 @@ fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
         use std::os::unix::fs::OpenOptionsExt;
 
         let file = options.custom_flags(libc::O_NONBLOCK).open(path)?;
-        // Only the open must not wait: the command's writes may block. An error here is ignored, because a file without
-        // this mode does not need the change.
+        // The file was opened in the non-blocking mode. This mode is switched off again, because the command's writes
+        // may block. An error is ignored, because a file without this mode does not need the change.
         let _ = rustix::io::ioctl_fionbio(&file, false);
         Ok(file)
     }
@@ -161,8 +162,8 @@ pub(super) fn because(error: &io::Error, attempted: impl fmt::Display) -> io::Er
 }
 
 impl Listener<'_> {
-    /// Returns the kept output. Call this when the group of the command has ended. Later output, of a process that has
-    /// left the group, is not read.
+    /// Returns the kept output. Call this when the group of the command has ended. The later output of a process that
+    /// has left the group is not read.
     pub(super) fn heard(self) -> KeptOutput {
         drop(self.waiting);
         self.thread.join().unwrap_or_else(|_| KeptTail::new(0).kept())

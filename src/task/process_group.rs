@@ -35,7 +35,7 @@ pub(super) struct ProcessGroup {
     zombies: Zombies,
 }
 
-/// The process that was started. Its id is the id of the group.
+/// The first process of the command. Its id is also the id of the group.
 #[derive(Clone, Copy)]
 pub(super) struct Leader(Pid);
 

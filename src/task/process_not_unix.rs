@@ -26,7 +26,7 @@ impl ProcessAlone {
     /// Ignores the request: such a system has no signal that asks a process to stop.
     pub(super) fn ask_to_stop(&mut self, _: Option<i32>) {}
 
-    /// Ignores the request: such a system stops no process.
+    /// Ignores the request: such a system has no signal that suspends a process.
     pub(super) fn resume(&self) {}
 
     pub(super) fn kill(&self) {

@@ -11,9 +11,9 @@ use crate::observe::notice::{About, Step};
 use crate::outcome::cancel::{CancelReason, Cancelled};
 use crate::outcome::run_record::RunId;
 
-/// A run of an event. The task and the hooks of the event get this handle. A clone is cheap, and threads and futures
-/// can own it. The lease is released when the task and its hooks have returned, even if a clone is left. So a task
-/// should wait for the threads that it starts.
+/// A run of an event. The task and the hooks of the event receive a handle of this type. Clones of the handle are
+/// cheap, and threads and futures can own them. The lease is released when the task and its hooks have returned, even
+/// if a clone is left. So a task should wait for the threads that it starts.
 ///
 /// ```
 /// use soloist::{Event, Run, Schedule};
@@ -104,8 +104,8 @@ impl Run {
     }
 
     /// Returns the number of the attempt: 1 for the first start of the task, and one more for each
-    /// [retry](crate::Event::retry). In a hook after the task, this is the number of the last attempt. A clone of the
-    /// run keeps its number.
+    /// [retry](crate::Event::retry). In a hook after the task, this is the number of the last attempt. A clone keeps
+    /// the number of the attempt in which the clone was made.
     ///
     /// ```
     /// use std::time::Duration;
@@ -119,7 +119,7 @@ impl Run {
         self.attempt
     }
 
-    /// Returns the lease of the run, as it was granted. `None`: the event is not `without_overlapping`, or the run is
+    /// Returns the lease of the run, as it was granted. `None`: the event has no lease, or the run is
     /// [unprotected](crate::OutagePolicy::RunUnprotected) because its store is unavailable. The returned deadline does
     /// not change with renewals; see [`remaining`](Self::remaining) for the time that is left.
     pub fn lease(&self) -> Option<&Lease> {
@@ -142,8 +142,8 @@ impl Run {
     /// Returns whether the run is cancelled. If so, the task should stop. [`CancelReason`] lists the reasons. A
     /// cancelled run stays cancelled.
     ///
-    /// Each call compares the deadlines with the clock. So the answer is also right after the process was suspended. A
-    /// task that ignores a cancellation can overlap the next run.
+    /// Each call compares the deadlines with the clock. So the answer is correct even if the process was suspended
+    /// before the call. A task that ignores a cancellation can overlap the next run.
     ///
     /// ```
     /// use soloist::Event;

@@ -2,9 +2,9 @@
 #
 # $1: the grace in seconds, the time from TERM to KILL. $2: the process id of the scheduler.
 # Standard input: the first line is the id of the command's process group. A second line means that the group was
-# already asked to stop. The end of the input means that the scheduler has ended, because a scheduler that lives kills
-# this script when the group has ended. On Linux, the signal URG also means that the scheduler has ended: a child that
-# the scheduler forked may keep the input open.
+# already asked to stop. The end of the input means that the scheduler has ended: a living scheduler closes the input
+# only after it has killed this script. On Linux, the signal URG also means that the scheduler has ended. This signal is
+# needed because a child that the scheduler forked may keep the input open.
 
 end() {
   trap '' URG

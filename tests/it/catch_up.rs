@@ -416,7 +416,7 @@ fn a_definition_that_cannot_tell_what_was_missed_is_refused() {
     let refusal = |event: Event| schedule.add(event).unwrap_err().to_string();
     assert_eq!(
         refusal(event().catch_up(HOUR)),
-        "event `e`: it has a `catch_up(..)`, but no claims, which show which occurrences were run: add `on_one_server()` or \
+        "event `e`: it has a `catch_up(..)`, but no claims that show which occurrences were run: add `on_one_server()` or \
          `once_per(..)`"
     );
     assert_eq!(

@@ -11,7 +11,7 @@ use crate::lease::term::Renewal;
 use crate::outcome::no_retry::NoRetry;
 use crate::time::clock::{shown::ExactDuration, wall_plus};
 
-/// `check_retry` checks this many occurrences. After at least one of them, a retry must be possible.
+/// `check_retry` tries at most this many occurrences. It refuses retries that could begin after none of them.
 const MOST_TRIED: usize = 1000;
 
 impl Definition {

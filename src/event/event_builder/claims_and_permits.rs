@@ -40,11 +40,11 @@ impl Event {
     ///
     /// A permit is a claim, like the claim of [`on_one_server`](Self::on_one_server), and has the same claim window. It
     /// is acquired together with the lease or not at all. If both methods are used, the event has permits only. A
-    /// permit lasts until its period is over, and then for the claim window and 5 minutes. Meanwhile, further
-    /// occurrences of the period are skipped as [`RanElsewhere`](crate::SkipReason::RanElsewhere) on all servers. The
-    /// reason names the holder of the permit.
+    /// permit lasts until the end of its period, plus the claim window, plus 5 minutes. Meanwhile, further occurrences
+    /// of the period are skipped as [`RanElsewhere`](crate::SkipReason::RanElsewhere) on all servers. The reason names
+    /// the holder of the permit.
     ///
-    /// If the task fails, or its process dies after the admission, the permit is still used up: the task runs again in
+    /// If the task fails, or its process dies after the admission, the permit stays used: the task runs again only in
     /// the next period. But if the task could not be started, the permit is released. A run [by
     /// hand](crate::Schedule::run_event) needs no permit.
     ///
@@ -66,10 +66,10 @@ impl Event {
     }
 
     /// Makes up for a missed occurrence. An occurrence is missed if no server was up, cron was late, or the store was
-    /// unavailable. Until `window` has passed since the occurrence, the first tick of each minute checks whether it was
-    /// missed. The first server that requests the claim runs the occurrence. The window is from a minute to a year. The
-    /// event needs [`on_one_server`](Self::on_one_server) or [`once_per`](Self::once_per), because their claims show
-    /// which occurrences were run.
+    /// unavailable. Until `window` has passed since the occurrence, the first tick of each minute checks whether the
+    /// occurrence was missed. The first server that requests the claim runs the occurrence. The window is from a minute
+    /// to a year. The event needs [`on_one_server`](Self::on_one_server) or [`once_per`](Self::once_per), because their
+    /// claims show which occurrences were run.
     ///
     /// If several occurrences were missed, only the latest of them runs. The task can read the
     /// [occurrence](crate::Run::occurrence) and the [lateness](crate::Run::lateness) of its run. The report has the
@@ -82,22 +82,22 @@ impl Event {
     /// occurrence in [`Tick::scheduled`](crate::time::Tick::scheduled). An occurrence that [`between`](Self::between)
     /// refused was not missed.
     ///
-    /// An occurrence that waits behind other events of its tick was not missed, either, but only its own process knows
-    /// that. Another process, for example the process that cron starts in the next minute, may run the occurrence while
-    /// those other events are still running.
+    /// An occurrence that waits for earlier events of its tick was not missed, either. But only the process of that
+    /// tick knows this. Another process, for example the process that cron starts in the next minute, may run the
+    /// occurrence while the earlier events are still running.
     ///
-    /// An occurrence counts as missed only if the store already knew the event at that time. So a new event does not
-    /// run when it is deployed. An event whose timetable, window or claim was changed counts as new, too. The event is
-    /// recorded in the store by the first tick at which the event is due or a window is open, and when
-    /// [`work`](crate::Schedule::work) begins. If the window is as long as the time between two occurrences, a window
-    /// is always open. If the store has lost its data, as Redis can after a restart, the event is new, and nothing is
-    /// made up for. If the store's clock was set back after the event was recorded, the recorded time may be useless;
-    /// then it is ignored, with a warning.
+    /// An occurrence counts as missed only if the store already knew the event at the time of the occurrence. So a new
+    /// event does not run when it is deployed. An event whose timetable, window or claim was changed counts as new,
+    /// too. The event is recorded in the store by the first tick at which the event is due or a window is open, and
+    /// when [`work`](crate::Schedule::work) begins. If the window is as long as the time between two occurrences, a
+    /// window is always open. If the store has lost its data, as Redis can after a restart, the event is new, and
+    /// nothing is made up for. If the store's clock was set back after the event was recorded, the recorded time may be
+    /// useless; then it is ignored, with a warning.
     ///
-    /// If an old definition is deployed again, for example by a rollback, the store still has its first record. So the
-    /// occurrences between the two deployments can count as missed. This is also true if `catch_up` was removed for a
-    /// while. To prevent such runs, break the event's marker, whose name starts with `mark/` and the event's name, or
-    /// give the event another name.
+    /// If an old definition is deployed again, for example by a rollback, the store still has the record of the first
+    /// deployment. So the occurrences between the two deployments can count as missed. This is also true if `catch_up`
+    /// was removed for a while. To prevent such runs, give the event another name, or break the marker of the event.
+    /// The name of the marker starts with `mark/` and the event's name.
     ///
     /// While a window is open, each event with `catch_up` costs one request to the store each minute, or two if no
     /// server has claimed the occurrence. The requests end when this process knows that the occurrence was run. In
@@ -106,8 +106,8 @@ impl Event {
     ///
     /// The store must be able to return the [holder](crate::EventMutex::held) of a name, as all built-in stores can.
     /// Otherwise missed occurrences are skipped as [`StoreUnavailable`](crate::SkipReason::StoreUnavailable). A claim
-    /// lasts until the next occurrence or the end of the window, and then for 6 minutes, but at least as long as
-    /// [without `catch_up`](Self::on_one_server).
+    /// lasts until the next occurrence or the end of the window, whichever comes first, plus 6 minutes, but at least as
+    /// long as [without `catch_up`](Self::on_one_server).
     ///
     /// In a test, give the schedule and its store one [`ManualClock`](crate::time::ManualClock), and let time pass with
     /// [`advance`](crate::time::ManualClock::advance). Call `run_due` once before the occurrence that the test skips,
@@ -144,22 +144,22 @@ impl Event {
     }
 
     /// Makes up for all missed occurrences: the first tick of each minute runs all occurrences in the window that no
-    /// server has claimed. They run one after another, the oldest first. If more than `most` occurrences were missed,
-    /// only the latest `most` run. The `window` is from a minute to a year, and `most` is from 2 to 1,000. The event
-    /// needs [`on_one_server`](Self::on_one_server), because its claims show which occurrences were run. The
-    /// documentation of [`catch_up`](Self::catch_up), which runs only the latest occurrence, explains windows, filters
-    /// and new events.
+    /// server has claimed. They run one after another, the oldest first. Only the latest `most` occurrences of the
+    /// event are checked. The `window` is from a minute to a year, and `most` is from 2 to 1,000. The event needs
+    /// [`on_one_server`](Self::on_one_server), because its claims show which occurrences were run. The documentation of
+    /// [`catch_up`](Self::catch_up), which runs only the latest occurrence, explains windows, filters and new events.
     ///
-    /// The missed occurrences of an event have their own thread, so they do not delay other events. If the event is
-    /// also due in that tick, the due occurrence runs after them on this thread. Several servers, or the processes that
-    /// cron starts each minute, divide the missed occurrences among themselves. Add
+    /// The missed occurrences of an event run on a thread of their own, so they do not delay other events. If the event
+    /// is also due in the tick, the due occurrence runs on the same thread, after the missed occurrences. Several
+    /// servers, or the processes that cron starts each minute, divide the missed occurrences among themselves. Add
     /// [`without_overlapping`](Self::without_overlapping), so that only one occurrence at a time runs in the whole
     /// fleet.
     ///
     /// An occurrence that was skipped because another run was running does not count as missed, except if that run made
     /// up for an earlier occurrence. An occurrence that was skipped while the event was paused, or while the store was
-    /// unavailable, counts as missed. If the earlier runs take so long that the window ends, the remaining occurrences
-    /// are skipped as [`TooLate`](crate::SkipReason::TooLate). So choose a window that is long enough for all runs.
+    /// unavailable, counts as missed. If the runs of earlier occurrences take so long that the window ends, the
+    /// remaining occurrences are skipped as [`TooLate`](crate::SkipReason::TooLate). So choose a window that is long
+    /// enough for all runs.
     ///
     /// Each minute, one request reads the claims of the occurrences in the window, until this process knows that all
     /// were claimed. A claim lasts for the window and 6 minutes.

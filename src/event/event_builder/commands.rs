@@ -35,12 +35,12 @@ impl Event {
     ///
     /// The command gets the environment of this process, and variables that describe the run:
     ///
-    /// - `SOLOIST_EVENT`, `SOLOIST_OCCURRENCE`, and `SOLOIST_ATTEMPT`, the number of the
-    ///   [attempt](crate::Run::attempt);
+    /// - `SOLOIST_EVENT` and `SOLOIST_OCCURRENCE`;
+    /// - `SOLOIST_ATTEMPT`, with the number of the [attempt](crate::Run::attempt);
     /// - in a [backfill](crate::Schedule::backfill), `SOLOIST_BACKFILL` with the value `1`;
-    /// - if the event has a lease or claims, `SOLOIST_OWNER`, and `SOLOIST_TOKEN`, the [fencing
+    /// - if the event has a lease or claims, `SOLOIST_OWNER`, and `SOLOIST_TOKEN` with the [fencing
     ///   token](crate::FencingToken);
-    /// - if the event has a lease, `SOLOIST_SLOT`, the number of the [slot](crate::Run::slot).
+    /// - if the event has a lease, `SOLOIST_SLOT` with the number of the [slot](crate::Run::slot).
     ///
     /// ```
     /// use soloist::Event;
@@ -52,8 +52,8 @@ impl Event {
     }
 
     /// Makes an event that runs `program` with these `arguments`, which no shell interprets. Everything else is as with
-    /// [`exec`](Self::exec). A program name without a `/` is searched in `PATH`. A relative path starts at the
-    /// [`current_dir`](Self::current_dir) of the command. Write `[""; 0]` if there are no arguments.
+    /// [`exec`](Self::exec). A program name without a `/` is looked up in the folders of `PATH`. A relative path starts
+    /// at the [`current_dir`](Self::current_dir) of the command. Write `[""; 0]` if there are no arguments.
     ///
     /// ```
     /// use soloist::Event;
@@ -75,8 +75,9 @@ impl Event {
         self.of_the_command("current_dir", |command| set_once("current_dir", &mut command.directory, directory.into()))
     }
 
-    /// Sets an environment variable of the command. The variable is added to the environment of this process, or
-    /// replaces a variable there. The variables that [describe the run](Self::exec) can't be replaced.
+    /// Sets an environment variable of the command. The command gets the environment of this process, with this
+    /// variable added or replaced. The environment of this process does not change. The variables that [describe the
+    /// run](Self::exec) can't be replaced.
     pub fn env(self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.of_the_command("env", |command| {
             let variable = (name.into(), value.into());
@@ -108,7 +109,7 @@ impl Event {
     /// Sets the grace: the time from the [cancellation](crate::Run::cancelled) of a run to the end of its task by
     /// force. A command gets `SIGTERM`, and is killed after the grace. A future (`Event::spawn`) is dropped after the
     /// grace. The grace is at most an hour, and 5 seconds by default. With zero, the task is ended at once. During a
-    /// [`Shutdown`](crate::Shutdown), the grace ends at least a second before the shutdown's grace.
+    /// [`Shutdown`](crate::Shutdown), the grace of a task ends at least a second before the grace of the shutdown ends.
     ///
     /// A command may need a second to end after it was killed. `add` refuses an event whose lease is shorter than twice
     /// the sum of the grace and this second.

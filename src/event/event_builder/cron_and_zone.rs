@@ -43,9 +43,10 @@ impl Event {
     /// the method [`cron`](Self::cron).
     ///
     /// This library takes only the numbers of the fields from `schedule`, and computes the times itself. So a clock
-    /// change is handled as [`ClockChange`](crate::time::ClockChange) says: a schedule with neither all minutes nor all
-    /// hours has fixed times of the day. If the clocks skip such a time, the event is due in the first minute after the
-    /// change, at the same second. The schedule is a complete timetable, as with [`cron`](Self::cron).
+    /// change is handled as [`ClockChange`](crate::time::ClockChange) says. If neither the field for minutes nor the
+    /// field for hours includes all values, the schedule has fixed times of the day. If the clocks skip such a time,
+    /// the event is due in the first minute after the change, at the same second. The schedule is a complete timetable,
+    /// as with [`cron`](Self::cron).
     ///
     /// If the field for seconds is not `0`, a minute can have several occurrences.
     /// [`run_due`](crate::Schedule::run_due) runs only the latest occurrence in the minute before its tick.
@@ -71,7 +72,8 @@ impl Event {
 
     /// Sets the zone of the timetable. The default is the zone that the schedule sets with
     /// [`with_timezone`](crate::Schedule::with_timezone), or otherwise UTC. A zone is a name such as `"Europe/Berlin"`,
-    /// `"local"` or `"+02:00"`, a fixed offset, [`chrono::Local`], or, with the feature `chrono-tz`, a `chrono_tz::Tz`.
+    /// `"local"` or `"+02:00"`, a fixed offset, or [`chrono::Local`]. With the feature `chrono-tz`, a `chrono_tz::Tz`
+    /// is a zone, too.
     ///
     /// ```
     /// use chrono::FixedOffset;
@@ -103,10 +105,10 @@ impl Event {
         self.say("on_clock_change", rule, |event| &mut event.clock_change)
     }
 
-    /// Delays each start by up to `longest`, so that events with equal timetables do not all start at once. The default
-    /// is no delay. The delay is computed from the name of the event and the occurrence, in whole seconds. So it
-    /// differs from one occurrence to the next. But all servers compute the same delay for an occurrence, also after a
-    /// restart, and with each version of this library.
+    /// Delays each start by up to `longest`, so that events with equal timetables do not all start at the same time.
+    /// The default is no delay. The delay is computed from the name of the event and the occurrence, in whole seconds.
+    /// So it differs from one occurrence to the next. But for one occurrence, all servers compute the same delay. A
+    /// restart or another version of this library does not change the delay.
     ///
     /// The delay moves the start, but not the occurrence. Claims are made for the occurrence.
     /// [`between`](Self::between) and the filters get the same [tick](crate::time::Tick) as without a delay.
@@ -117,9 +119,9 @@ impl Event {
     ///
     /// [`work`](crate::Schedule::work) and [`run_minute`](crate::Schedule::run_minute) start an occurrence at the exact
     /// second. [`run_due`](crate::Schedule::run_due) does not wait. It starts an occurrence in the first tick whose
-    /// minute begins at the start or later. So with one tick a minute, each occurrence starts once, and never before
-    /// its start. If an event is due more often than once a minute, a tick runs the latest occurrence whose start has
-    /// come.
+    /// minute begins at or after the start of the occurrence. So with one tick a minute, each occurrence starts once,
+    /// and never before its start. If an event is due more often than once a minute, a tick runs the latest occurrence
+    /// whose start has come.
     ///
     /// `longest` must be in whole seconds, shorter than the time between two occurrences, and shorter than an hour.
     /// [`add`](crate::Schedule::add) refuses other values.

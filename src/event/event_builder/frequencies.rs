@@ -1,7 +1,7 @@
 //! The builder's methods for frequencies, such as `daily_at`, `weekdays` and `every_five_minutes`.
 //!
-//! The page `docs/guide/timetables.md` lists all these methods. Each method sets some fields of a crontab line, and
-//! does not change the other fields.
+//! The page `docs/guide/timetables.md` lists all these methods. Most of the methods set some fields of a crontab line,
+//! and do not change the other fields.
 
 use std::time::Duration;
 
@@ -14,9 +14,10 @@ use crate::time::crontab::field_set::{Field, FieldSet};
 use crate::time::frequency::one_or_more::OneOrMore;
 use crate::time::timetable::windows::Window;
 
-/// Defines the methods without arguments, in the sections of that page. Each line has the method, its expression, two
-/// lists of fields, and its meaning. The method sets the fields in the first list to their values in the expression. A
-/// field in the second list gets its value from the expression only if no other method sets the field.
+/// Defines the methods without arguments, in the sections of the page `timetables.md`. Each line has the method, its
+/// expression, two lists of fields, and its meaning. The method sets the fields in the first list to their values in
+/// the expression. A field in the second list gets its value from the expression only if no other method sets the
+/// field.
 macro_rules! words {
     (
         $several:literal { $($every:ident $n:literal $how_often:literal;)+ }
@@ -113,12 +114,12 @@ impl Event {
     /// [`anchored_at`](Self::anchored_at). So the times are equal on all servers of a fleet, and a restart does not
     /// move them. The times do not depend on how long the task takes.
     ///
-    /// Other methods can limit an interval below a minute to certain minutes, hours or days. They can limit an interval
-    /// below an hour to certain hours or days, and an interval below a day to certain days. With
-    /// `every_ten_seconds().hourly()`, the event is due every ten seconds in the first minute of each hour. With an
-    /// interval of 90 minutes and `weekdays()`, the event is not due on the weekend of its zone. The rule for clock
-    /// changes does not apply to such limits. If the clocks skip a time, the event is not due at that time. If the
-    /// clocks show a time twice, the event is due twice.
+    /// If the interval is shorter than a minute, other methods can limit the event to certain minutes, hours or days.
+    /// If the interval is shorter than an hour, they can limit the event to certain hours or days. If the interval is
+    /// shorter than a day, they can limit the event to certain days. With `every_ten_seconds().hourly()`, the event is
+    /// due every ten seconds in the first minute of each hour. With an interval of 90 minutes and `weekdays()`, the
+    /// event is not due on the weekend of its zone. The rule for clock changes does not apply to such limits. If the
+    /// clocks skip a time, the event is not due at that time. If the clocks show a time twice, the event is due twice.
     ///
     /// With one tick a minute, [`run_due`](crate::Schedule::run_due) runs every occurrence if the interval is in whole
     /// minutes. With another interval, such as 90 seconds, [`run_due`](crate::Schedule::run_due) runs only the latest

@@ -1,4 +1,4 @@
-//! The builder's methods for leases: overlaps, slots, queues, outages, and the store that keeps them.
+//! The builder's methods for leases: overlaps, slots, queues, outages, and the event's own store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,8 +14,8 @@ impl Event {
     ///
     /// The term of the lease is 60 seconds, unless [`lease_term`](Self::lease_term) or
     /// [`Schedule::with_lease_term`](crate::Schedule::with_lease_term) sets another term. The lease is renewed after a
-    /// third of its term. So a killed process blocks its event for a minute at most. On the file store, it does not
-    /// block the event at all. A lease that can't be renewed in time is lost. Then the run is
+    /// third of its term. So with the default term, a killed process blocks its event for at most a minute. On the file
+    /// store, it does not block the event at all. A lease that can't be renewed in time is lost. Then the run is
     /// [cancelled](crate::Run::is_cancelled), and the report says that the lease was lost.
     ///
     /// The store must be able to extend a lease, as all built-in stores can. For a store that can't, use
@@ -42,12 +42,12 @@ impl Event {
     /// Allows up to `count` runs at a time, from 1 to 100. The runs on all servers that share the store are counted. If
     /// several events have one [`mutex_name`](Self::mutex_name), `count` limits the runs of all these events together,
     /// and must be equal for all of them. With a `count` of 1, this method does what
-    /// [`without_overlapping`](Self::without_overlapping) does. With a larger `count`, each run holds a lease as
-    /// described there, and `add` refuses `without_overlapping` together with this method.
+    /// [`without_overlapping`](Self::without_overlapping) does. With a larger `count`, each run holds a lease that is
+    /// renewed until the run has ended. `add` then refuses `without_overlapping` together with this method.
     ///
     /// There are `count` slots, and each run holds the first free slot. One request tries all slots.
     /// [`Run::slot`](crate::Run::slot) returns the number of the slot, so that runs at the same time can use different
-    /// ports or folders. [Fencing tokens](crate::Run::fencing_token) rise over all slots together. A resource that
+    /// ports or folders. All slots share one sequence of [fencing tokens](crate::Run::fencing_token). A resource that
     /// several runs use must keep the highest token of each slot. Otherwise it can't recognise a stale token.
     ///
     /// Without [`on_one_server`](Self::on_one_server), each server runs each occurrence, as long as there are free
@@ -106,18 +106,18 @@ impl Event {
     /// [`run_due`](crate::Schedule::run_due) returns after the waiting occurrence has run. No later occurrence of the
     /// event starts before the waiting occurrence. An occurrence that can't start is skipped, for one of these reasons:
     ///
-    /// - [`QueuedTooLong`](crate::SkipReason::QueuedTooLong): the occurrence waited for the time of
-    ///   [`within`](Self::within).
+    /// - [`QueuedTooLong`](crate::SkipReason::QueuedTooLong): the occurrence waited as long as [`within`](Self::within)
+    ///   allows.
     /// - [`Queued`](crate::SkipReason::Queued): another server already waits with this occurrence.
     /// - [`QueueFull`](crate::SkipReason::QueueFull): the queue has no room.
     /// - [`Replaced`](crate::SkipReason::Replaced): the occurrence waited to replace a run, and a later occurrence
     ///   came.
     ///
     /// If the waiting server is killed, shut down or paused, another server takes over the occurrence in its next tick.
-    /// Only a process that skipped the occurrence as `Queued` can take it over. So this does not work for a process
-    /// that cron starts for each tick. [The book](https://docs.rs/crate/soloist/latest/source/docs/guide/queues.md)
-    /// describes every case. Events with one [`mutex_name`](Self::mutex_name) have one queue. Runs [by
-    /// hand](crate::Schedule::run_event) do not wait.
+    /// Without [`catch_up`](Self::catch_up), only a process that skipped the occurrence as `Queued` can take it over.
+    /// So a process that cron starts for each tick can't take it over. [The
+    /// book](https://docs.rs/crate/soloist/latest/source/docs/guide/queues.md) describes every case. Events with one
+    /// [`mutex_name`](Self::mutex_name) have one queue. Runs [by hand](crate::Schedule::run_event) do not wait.
     ///
     /// ```
     /// use soloist::{Event, Overlap};

@@ -37,8 +37,8 @@ impl Event {
     /// Cancelled runs do not count, and a success starts the count again.
     ///
     /// The [pause](crate::Schedule::pause_event) lasts ten years. Its reason, such as `failed 3 times in a row`, is
-    /// shown on all servers. [`resume_event`](crate::Schedule::resume_event) ends the pause. If the next run fails,
-    /// too, the event is paused again at once. The failures are counted in the [log of
+    /// shown on all servers. [`resume_event`](crate::Schedule::resume_event) ends the pause. If the next run after that
+    /// fails, the event is paused again at once. The failures are counted in the [log of
     /// runs](crate::Schedule::with_run_log). The thread that writes the log reads it after each failure. So another run
     /// can start before the pause begins. While the store is unavailable, even several runs can start.
     ///
@@ -107,7 +107,8 @@ impl Event {
     /// A run [in background](Self::in_background) takes no thread while it waits. A run in the foreground delays the
     /// later events of its tick. Each tick ends when its last run has ended, with all retries.
     ///
-    /// `add` refuses retries if the time between two occurrences is too short for them.
+    /// `add` refuses retries that could never begin, for example because the delay is at least as long as the time
+    /// between two occurrences.
     ///
     /// ```
     /// use std::time::Duration;

@@ -31,14 +31,15 @@ impl fmt::Display for Claim {
 
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 
-/// The greatest difference between the clocks or ticks of two servers at which an occurrence still starts only once.
-/// For this reason, a claim and a request to stop last this much longer than their windows. The claim on an occurrence
-/// that is older than this may have expired, so neither `run_due_since` nor the command line starts such an occurrence.
+/// The greatest difference between the clocks or ticks of two servers at which an occurrence still starts only once. A
+/// claim lasts longer than its window by this margin, because the tick of a server with a slow clock comes later. A
+/// request to stop lasts longer by this margin, too. The claim on an occurrence that is older than the margin may have
+/// expired. So neither `run_due_since` nor the command line starts such an old occurrence.
 pub(crate) const CLAIM_MARGIN: Duration = Duration::from_secs(5 * 60);
 
 impl Claim {
     /// Returns the name and the term of the claim for `occurrence` of `event`. The term is the sum of the claim window,
-    /// its margin, the longest jitter and, for a permit, the rest of the period. The jitter is added because two
+    /// [`CLAIM_MARGIN`], the longest jitter and, for a permit, the rest of the period. The jitter is added because two
     /// servers can start an occurrence at different times, at most the longest jitter apart. This happens if an
     /// operator claims the occurrence, or if the definition was changed.
     pub(crate) fn name_and_term(

@@ -25,9 +25,9 @@ pub enum Overlap {
     /// are skipped. Waiting occurrences start one after another, in the order in which they came. On a store that does
     /// not return the [holder](crate::EventMutex::held) of a name, they start in no particular order.
     QueueAll(usize),
-    /// The run is [cancelled](crate::CancelReason::Replaced), on any server, and the occurrence starts when the run has
-    /// ended. If an earlier occurrence is waiting, that earlier occurrence is skipped. A callback that ignores the
-    /// cancellation is not ended by force: the occurrence waits until it returns.
+    /// The run is [cancelled](crate::CancelReason::Replaced), even if it is running on another server. The occurrence
+    /// starts when the run has ended. If an earlier occurrence is waiting, that earlier occurrence is skipped. A
+    /// callback that ignores the cancellation is not ended by force: the occurrence waits until the callback returns.
     Replace,
 }
 

@@ -86,7 +86,7 @@ impl ProtectionRequest {
             }
             if claim.is_none() {
                 return Err(AddErrorKind::Missing.because(format_args!(
-                    "it has a `{method}(..)`, but no claims, which show which occurrences were run: add `on_one_server()` or \
+                    "it has a `{method}(..)`, but no claims that show which occurrences were run: add `on_one_server()` or \
                      `once_per(..)`"
                 )));
             }

@@ -11,7 +11,7 @@ use crate::lease::{label::Label, name::MutexName, owner::Owner, request::LeaseRe
 use crate::store::event_mutex::admission::Admission;
 use crate::time::clock::moment::Moment;
 
-/// The numbers of runs at a time that `at_most` accepts.
+/// The values of `count` that `at_most` accepts.
 pub(crate) const SLOTS: RangeInclusive<usize> = 1..=100;
 
 /// The term of the claim in `claim_of_one_attempt`. It is longer than a store can take to answer.

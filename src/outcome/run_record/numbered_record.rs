@@ -38,8 +38,8 @@ pub(crate) fn by_event(records: &[RunRecord]) -> BTreeMap<&str, Vec<&RunRecord>>
 
 /// Adds `new` records to the `found` records of an event, and returns the records that [`split_surplus`] keeps.
 ///
-/// A record with an end replaces the earlier record of its run and takes its number. A record without an end replaces
-/// nothing.
+/// A record with an end replaces the earlier record of its run, and the run keeps its number. A record without an end
+/// replaces nothing.
 pub(crate) fn add(found: Vec<NumberedRecord>, new: &[&RunRecord], keep: usize) -> Vec<NumberedRecord> {
     let mut runs = found;
     let mut last = runs.iter().map(|run| run.number).max().unwrap_or_default();

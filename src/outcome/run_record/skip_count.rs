@@ -44,7 +44,7 @@ impl SkipCount {
         self.count
     }
 
-    /// Returns the latest of these occurrences.
+    /// Returns the latest skipped occurrence.
     pub fn latest(&self) -> DateTime<Utc> {
         self.latest
     }

@@ -13,7 +13,7 @@ pub(super) struct KeptTail {
     left_out: u64,
 }
 
-/// The most bytes of one read.
+/// The highest number of bytes that one read returns.
 const CHUNK: usize = 64 * 1024;
 
 impl KeptTail {

@@ -1,13 +1,14 @@
 //! The terminal of this process, shared with a command that takes the place of this process.
 //!
 //! The command has its own process group, so that all its processes can be ended together. But a terminal has only one
-//! foreground group. At first, this is the job of the shell: this process, and perhaps a pager or a whole script. So
-//! the signals of the terminal's keys reach this process, which passes them on to the command.
+//! foreground group. At first, this is the group that the shell started: this process, and perhaps a pager or a whole
+//! script. The shell calls this group a job. So the signals of the terminal's keys reach this process, which passes
+//! them on to the command.
 //!
-//! If a process outside of the foreground group reads from the terminal or changes its settings, the kernel stops that
-//! process. If the kernel stops the command for this reason while the job is in the foreground, this process lends the
-//! terminal to the command. The command's group is then the foreground group. If anything else stops the command, this
-//! process stops the whole job, so that the shell continues.
+//! If a process outside of the foreground group reads from the terminal or changes the terminal's settings, the kernel
+//! stops that process. If the kernel stops the command for this reason while the job is in the foreground, this process
+//! lends the terminal to the command. The command's group is then the foreground group. If anything else stops the
+//! command, this process stops the whole job, so that the shell continues.
 
 use std::fs::File;
 use std::io;
@@ -134,7 +135,8 @@ fn follow(terminal: &File, command: Pid, held: &HeldLease) {
             send(command, Signal::STOP);
             stop_job(if signal == Signal::STOP { Signal::TSTP } else { signal });
             let is_ended = || !is_foreground(terminal, getpgrp()) && held.wait(ENDING).is_some();
-            // If the stop lasted longer than the lease, the command must not continue.
+            // If the run was cancelled, for example because its lease ended during the stop, the command must not
+            // continue.
             if is_cancelled() || is_ended() {
                 continue;
             }
@@ -183,7 +185,7 @@ fn is_orphaned() -> bool {
         }
         ancestor = process.parent;
     }
-    ancestor == 0 // 0: outside of this PID namespace; otherwise `/proc` hides the ancestor from this user
+    ancestor == 0 // 0: it is outside of this PID namespace; not 0: `/proc` hides it from this user
 }
 
 /// Returns `false`: other systems do not show the parent of a process.

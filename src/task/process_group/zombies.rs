@@ -40,8 +40,8 @@ impl Zombies {
     }
 }
 
-/// Returns the processes of this group if all are zombies. `None`: a process of the group lives. Or `/proc` does not
-/// show process 1, so it may hide processes of other users, too.
+/// Returns the processes of this group if all are zombies. `None`: a process of the group lives, or a listed process
+/// ended during each scan. Or `/proc` does not show process 1, so it may hide processes of other users, too.
 #[cfg(target_os = "linux")]
 fn if_all_are_zombies(group: Pid) -> Option<Vec<u32>> {
     ProcessStat::read(1)?;
@@ -52,8 +52,8 @@ fn if_all_are_zombies(group: Pid) -> Option<Vec<u32>> {
             if known.contains(&id) {
                 continue;
             }
-            // This process ended after it was listed. If it belonged to the group, it may have started another process,
-            // so `/proc` is scanned again.
+            // The process `id` ended after it was listed. If it belonged to the group, it may have started another
+            // process, so `/proc` is scanned again.
             let Some(process) = ProcessStat::read(id) else {
                 all_are_known = false;
                 continue;

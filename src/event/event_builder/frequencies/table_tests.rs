@@ -28,7 +28,7 @@ fn midnight() -> DateTime<Utc> {
     date().and_time(NaiveTime::MIN).and_utc()
 }
 
-/// Returns a Monday that is not the first of its month.
+/// Returns the second Monday of a month.
 fn date() -> NaiveDate {
     NaiveDate::from_ymd_opt(2026, 3, 9).expect("there is such a day")
 }
