@@ -1,4 +1,5 @@
-//! The history of an event in this process: its runs and skips. The folder has the log of the fleet and the status.
+//! The history of an event in this process: its runs and skips. The folder `history` has the log of the fleet and the
+//! status.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -1,10 +1,10 @@
 //! The wait of a run between two attempts. The wait needs no thread, because the loop that awaits futures also checks
 //! waits. In the foreground, the caller's thread waits.
 //!
-//! Before the wait, about once a second during the wait, and at its end, [`PlannedRun::decide_on_attempt`] decides
-//! whether the next attempt may begin. The lease is renewed during the wait. A shutdown, a request to stop, or the loss
-//! of the lease ends the wait at once, because the signal of the run wakes the loop. Pauses have no signal, so they are
-//! read from the store.
+//! [`PlannedRun::decide_on_attempt`] decides whether the next attempt may begin: before the wait, and at its end. If
+//! the event can be paused, it also decides about once a second in between, because a pause wakes no loop and must be
+//! read from the store. The lease is renewed during the wait. A shutdown, a request to stop, or the loss of the lease
+//! ends the wait at once, because the signal of the run wakes the loop.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -126,8 +126,8 @@ impl PlannedRun<'_> {
         Ok(Some(RetryWait { planned: self, held, until, waiter, waiting }))
     }
 
-    /// Refuses an attempt at the moment `at` for a reason that this process knows without the store. Reports a lost
-    /// lease.
+    /// Refuses an attempt that is to begin at the moment `at`, if this process knows a reason without the store.
+    /// Reports a lost lease.
     fn check_attempt(&self, run: &Run, begun: &BegunRun<'_>, at: Moment) -> Result<(), NoRetry> {
         if let Some(reason) = run.held().reason() {
             return Err(reason.into());
@@ -144,7 +144,7 @@ impl PlannedRun<'_> {
             return Err(NoRetry::LeaseOver);
         }
         // If the clock was set forward during the run, the next occurrence comes sooner. So the time since the start is
-        // measured on both clocks, and the longer time counts.
+        // measured on the wall clock and on the monotonic clock, and the longer time counts.
         let on_the_wall = (self.clock.now() - running.since).to_std().unwrap_or_default();
         let since_its_begin = self.clock.moment().since(*began).max(on_the_wall) + at.since(self.clock.moment());
         let tick = self.tick.now().max(self.context.now);
