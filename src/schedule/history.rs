@@ -172,7 +172,7 @@ impl EventHistory {
     }
 
     fn seen(&self) -> MutexGuard<'_, SeenRuns> {
-        // No code that can panic runs while the value behind this lock is half-changed.
+        // No panic can leave the value behind this lock half-changed.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -65,7 +65,7 @@ impl Delivery {
     }
 
     fn waiting(&self) -> MutexGuard<'_, Undelivered> {
-        // No code that can panic runs while the queue behind this lock is half-changed.
+        // No panic can leave the queue behind this lock half-changed.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -146,7 +146,7 @@ fn ask_once(planned: &PlannedRun<'_>, unless: &[MutexName]) -> Result<Option<Adm
 struct QueuedRun<'p, 'a> {
     planned: &'p PlannedRun<'a>,
     queue: &'p Queue,
-    /// The end of the longest wait. A run that is not admitted by then is skipped.
+    /// The time at which the wait ends at the latest. A run that is not admitted by then is skipped.
     until: Moment,
     shutdown: Shutdown,
 }

@@ -41,7 +41,8 @@ const EXITED: &str = "the process called `exit` during the run";
 
 /// An observer that writes the runs of a schedule to the log.
 ///
-/// The writing thread exists while a run is running: if the run ends the process, no thread can be started any more.
+/// The writing thread exists while a run is running, because a run may end the process, and then no thread can be
+/// started.
 pub(crate) struct RunLogger {
     store: Store,
     clock: Clock,
@@ -332,7 +333,7 @@ impl RunLogger {
     }
 
     fn records(&self) -> MutexGuard<'_, WaitingRecords> {
-        // No code that can panic runs while the value behind this lock is half-changed.
+        // No panic can leave the value behind this lock half-changed.
         self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

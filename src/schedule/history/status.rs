@@ -84,7 +84,7 @@ pub struct EventStatus {
     /// The zone of the timetable.
     #[cfg_attr(feature = "serde", serde(serialize_with = "as_text"))]
     pub zone: Zone,
-    /// The next start. `None`: the event never starts in this environment, or never again.
+    /// The next start. `None`: the event never starts in this environment, or has started for the last time.
     pub next_due: Option<DateTime<Utc>>,
     /// The occurrence of the next start. With a [`jitter`](crate::Event::jitter), the occurrence is earlier than the
     /// start.

@@ -67,7 +67,7 @@ impl LiveEvents {
     }
 
     fn lock(&self) -> MutexGuard<'_, Current> {
-        // No code that can panic runs while the value behind this lock is half-changed.
+        // No panic can leave the value behind this lock half-changed.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -235,7 +235,7 @@ impl ShutdownState {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Progress> {
-        // No code that can panic runs while the value behind this lock is half-changed.
+        // No panic can leave the value behind this lock half-changed.
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

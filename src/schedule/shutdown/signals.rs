@@ -23,7 +23,7 @@ use crate::time::{clock::Clock, clock::moment::Moment};
 /// A second signal within this time counts as the same request, because a closed terminal sends two signals.
 const SAME_REQUEST: Duration = Duration::from_millis(100);
 
-/// How long `main` may take to notice the shutdown after the last tick has ended.
+/// After the last tick has ended, `main` may take this long to notice the shutdown.
 const MAIN_NOTICES: Duration = Duration::from_secs(1);
 
 /// The longest wait for commands that are killed because of a further signal.

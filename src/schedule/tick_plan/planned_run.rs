@@ -25,7 +25,7 @@ use crate::time::{clock::Clock, tick::Tick};
 /// the answer.
 const SHARED_FOR: Duration = Duration::from_millis(500);
 
-/// A run that a tick, a backfill or a caller has planned, with everything that it needs.
+/// A run that a tick, a backfill or a caller has planned, with everything that the run needs.
 pub(crate) struct PlannedRun<'a> {
     pub(crate) id: RunId,
     pub(crate) event: &'a Definition,
