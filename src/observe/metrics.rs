@@ -22,8 +22,8 @@ use crate::outcome::skip_reason::SkipReason;
 /// rules and a dashboard for them.
 ///
 /// Install the recorder before the first tick of the schedule, because that tick creates the metrics. Counters begin
-/// with 0. Several schedules can share one `Metrics` in an `Arc`. Then events of one name share one series, and all
-/// stores share one series.
+/// with 0. Several schedules can share one `Metrics` in an `Arc`. Then events of one name are counted together, and so
+/// are all stores.
 ///
 /// ```
 /// use soloist::observe::Metrics;
@@ -235,7 +235,7 @@ fn describe() {
     let count = Unit::Count;
     describe_counter!("soloist_runs_total", count, "Runs that have ended, by their result.");
     describe_counter!("soloist_skips_total", count, "Due occurrences that did not run in this process, by the reason.");
-    describe_counter!("soloist_retries_total", count, "Attempts after the first of their run.");
+    describe_counter!("soloist_retries_total", count, "Retries: the attempts of a run after its first attempt.");
     describe_counter!("soloist_leases_lost_total", count, "Leases that were lost while their run was running.");
     describe_counter!("soloist_missed_total", count, "Missed occurrences: no server had run them.");
     describe_counter!("soloist_caught_up_total", count, "Runs that caught up a missed occurrence.");
@@ -255,7 +255,7 @@ fn describe() {
     describe_gauge!(
         "soloist_lease_lowest_remaining_seconds",
         seconds,
-        "The least time left on a lease when it was last renewed."
+        "The least time that a lease had left at the last renewal, or at the last attempt to renew."
     );
     describe_gauge!("soloist_last_start_timestamp_seconds", seconds, "When a run last started in this process.");
     describe_gauge!("soloist_last_success_timestamp_seconds", seconds, "When a run last succeeded in this process.");

@@ -67,8 +67,8 @@ impl<'a> Notice<'a> {
         self.about.run
     }
 
-    /// Returns the time of the step on the schedule's clock. Without a [`sequence`](Self::sequence), the notice is
-    /// delivered during the step, so that each call reads the clock.
+    /// Returns the time of the step on the schedule's clock. A notice without a [`sequence`](Self::sequence) is
+    /// delivered during the step. For such a notice, each call of `at` reads the clock.
     pub fn at(&self) -> DateTime<Utc> {
         self.posted.map_or_else(|| self.clock.now(), |posted| posted.at)
     }
@@ -126,10 +126,10 @@ pub enum Step<'a> {
     /// backfill waits for the lease instead, and not in the queue.
     #[non_exhaustive]
     Queued {
-        /// The first place of the occurrence in the queue, from 1.
+        /// The place of the occurrence when it begins to wait in the queue, counted from 1.
         place: usize,
     },
-    /// The run catches up an occurrence that was missed this long ago.
+    /// The run catches up a missed occurrence. The duration is the time since that occurrence.
     CatchesUp(Duration),
     /// The run starts without protection, because the store gave no usable answer; see
     /// [`OutagePolicy::RunUnprotected`](crate::OutagePolicy::RunUnprotected).
@@ -166,8 +166,8 @@ pub enum Step<'a> {
         /// The number of the attempt, from 2.
         attempt: u32,
     },
-    /// The run was cancelled while its task was running or was waiting for a retry. The step comes at most once in a
-    /// run, when the first thread notices the cancellation.
+    /// The run was cancelled while its task was running or was waiting for a retry. The first thread that notices the
+    /// cancellation reports the step, so the step comes at most once in a run.
     Cancelled(CancelReason),
     /// The task is still running, five seconds after its timeout.
     DoesNotStop,
@@ -193,8 +193,8 @@ pub enum Step<'a> {
     Renewed {
         /// The number of leases.
         leases: usize,
-        /// The number of leases that had less than half of their term left. Earlier attempts to renew them failed, or
-        /// the process was stopped.
+        /// The number of leases that had less than half of their term left. For example, earlier attempts to renew them
+        /// failed, or the process was suspended.
         late: usize,
         /// The least time that any of these leases had left.
         lowest: Duration,
@@ -235,7 +235,7 @@ pub enum Step<'a> {
     /// [jitter](crate::Event::jitter) is not counted.
     TickLate(Duration),
     /// The loop is awake. The step comes in each tick and at least once a minute. A separate thread delivers the step,
-    /// because the loop does not wait for observers. The step is left out while observers are still busy with the last
+    /// so that the loop does not wait for observers. The step is left out while observers are still busy with the last
     /// `LoopAlive`.
     LoopAlive,
 }

@@ -15,11 +15,11 @@
 //! | `schedule/run_due.rs` | performs one tick; `schedule/tick_plan.rs` finds the due events |
 //! | `schedule/execute/in_order.rs` | the loop: releases the last run, and admits the next run |
 //! | `schedule/execute/store_request.rs` | puts the release and the admission into one batch |
-//! | `schedule/run_admission.rs` | makes the admission, or refuses the run without the store |
+//! | `schedule/run_admission.rs` | makes the admission, or refuses the run before the request is sent |
 //! | `schedule/tick_context/outages.rs` | sends nothing if the store was unavailable a moment ago |
 //! | `store/ask_store.rs` | ensures that each release and admission has an answer |
 //! | `store/redis.rs` | the type `RedisMutex` |
-//! | `store/server/server_mutex.rs` | turns the server's answer into the caller's; notes releases for later |
+//! | `store/server/server_mutex.rs` | translates the server's answer for the caller; notes releases for later |
 //! | `store/server/attempts.rs` | sends pending releases, connects, and retries a request if that may help |
 //! | `store/redis/engine.rs` | calls the scripts on one connection |
 //! | `store/redis/connection.rs` | writes commands to the socket, and reads replies |

@@ -1,4 +1,5 @@
-//! The history of an event in this process: its runs and skips. The folder has the log of the fleet and the status.
+//! The history of an event in this process: its runs and skips. The folder `history` has the log of the fleet and the
+//! status.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -171,7 +172,7 @@ impl EventHistory {
     }
 
     fn seen(&self) -> MutexGuard<'_, SeenRuns> {
-        // No code that can panic runs while the value behind this lock is half-changed.
+        // No panic can leave the value behind this lock half-changed.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -58,8 +58,8 @@ impl Report {
         self.entries
     }
 
-    /// Returns the first entry of one event. [`run_minute`](crate::Schedule::run_minute) can have several. `None`: the
-    /// event was not due.
+    /// Returns the first entry of one event. In a report of [`run_minute`](crate::Schedule::run_minute), an event can
+    /// have several entries. `None`: the event was not due.
     pub fn entry(&self, event: &str) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.event() == event)
     }

@@ -77,9 +77,9 @@ pub(super) fn add_admissions_unless(
     Ok(())
 }
 
-/// Takes the best answer to the admissions of a run. They begin at the index `at` of the batch. A grant is the best
-/// answer. Without a grant, a held name that excludes the run, or a taken claim, is the reason for the refusal. The run
-/// overlaps only if every lease is held.
+/// Takes the best answer to the admissions of a run, which begin at the index `at` of the batch. From the best to the
+/// worst, the answers are: a grant, a held name that excludes the run, a taken claim, an error, a held lease. So the
+/// run counts as overlapping only if every lease is held.
 #[inline]
 pub(super) fn take_answer(planned: &PlannedRun<'_>, batch: &mut Batch, at: usize) -> Result<Admitted, MutexError> {
     let rank = |answer: &Result<Admitted, MutexError>| match answer {
@@ -93,7 +93,7 @@ pub(super) fn take_answer(planned: &PlannedRun<'_>, batch: &mut Batch, at: usize
     answers.min_by_key(rank).expect("a run asks for something")
 }
 
-/// Refuses a run because of a shutdown or a pause, or because the check for its missed occurrence has failed.
+/// Refuses a run because of a shutdown or a pause, or because it is not known whether the run's occurrence was missed.
 pub(super) fn refuse_without_store(planned: &PlannedRun<'_>) -> Result<(), SkipReason> {
     if planned.context.is_shutting_down() {
         return Err(SkipReason::ShuttingDown);

@@ -59,8 +59,8 @@ impl Schedule {
         report
     }
 
-    /// Runs the events that were due after `last`, up to `now`. This is a tick for a loop of your own that may be late.
-    /// Pass the `now` of one call as the `last` of the next call, so that no minute is left out or repeated.
+    /// Runs the events that were due after `last`, up to `now`. Use this tick in a loop of your own, if its ticks may
+    /// be late. Pass the `now` of one call as the `last` of the next call, so that no minute is left out or repeated.
     ///
     /// Only the last five minutes before `now` are run, because older claims of other servers may have expired. Earlier
     /// occurrences count as missed: their number is logged, and [`catch_up`](crate::Event::catch_up) and
@@ -177,8 +177,8 @@ impl Schedule {
         Ok(Some(self.run_alone(planned)))
     }
 
-    /// Returns whether `now` repeats a local time, and a server claimed the event's due time at the first of these
-    /// times. (Clocks that are set back show a local time twice.) `false` for an unknown event.
+    /// Returns whether a server claimed the event's due time when the local time of `now` came for the first time. (If
+    /// clocks are set back, a local time comes twice.) `false` if `now` is that first time, or if the event is unknown.
     #[cfg(feature = "cli")]
     pub(crate) fn is_claimed_repetition(&self, name: &str, now: DateTime<Utc>) -> Result<bool, MutexError> {
         let registry = self.registry();
@@ -207,7 +207,7 @@ impl Schedule {
         planned.into_entry()
     }
 
-    /// Notifies the observers of the present events, once after each change.
+    /// Reports the names of the present events to the observers, once after each change.
     pub(super) fn tell_begin(&self) {
         if !self.observers.is_any() {
             return;

@@ -44,8 +44,8 @@ use live_events::LiveEvents;
 ///
 /// A schedule is cheap to clone, and its clones share the events and the store. So [`add`](Self::add),
 /// [`replace`](Self::replace) and [`remove`](Self::remove) can change a schedule while another thread runs it. A loop
-/// of [`work`](Self::work) wakes up for the change. A call of [`run_due`](Self::run_due) uses the events at its
-/// beginning. Settings, such as [`with_timezone`](Self::with_timezone), belong to each clone.
+/// of [`work`](Self::work) wakes up for the change. A call of [`run_due`](Self::run_due) uses the events that the
+/// schedule has when the call begins. Each clone has its own settings, such as [`with_timezone`](Self::with_timezone).
 ///
 /// ```
 /// use soloist::{Event, Schedule, Shutdown};
@@ -79,7 +79,7 @@ pub struct Schedule {
     pub(super) drops_reports: bool,
     /// The runtime of tasks that are futures.
     pub(super) runtime: Option<Runtime>,
-    /// The limit for the calls of the schedule's [operators](Self::operator) that run at the same time.
+    /// The limit for how many calls of the schedule's [operators](Self::operator) run at the same time.
     #[cfg(feature = "tokio")]
     pub(super) calls: CallPermits,
     /// The name and the instance, which are part of each request.
@@ -97,7 +97,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Returns an empty schedule with this store. No request is sent to the store until a protected event is due.
+    /// Returns an empty schedule with this store. This call sends no request to the store.
     pub fn new(mutex: impl EventMutex + 'static) -> Self {
         let store = Store::new(mutex);
         Self {
@@ -124,8 +124,8 @@ impl Schedule {
 
     /// Returns an empty schedule with a store in the memory of this process. The store prevents overlaps among the
     /// threads of this process. Other processes do not see the store. So `add` warns of an event with
-    /// [`on_one_server`](crate::Event::on_one_server) or [`once_per`](crate::Event::once_per), because these need
-    /// another store.
+    /// [`on_one_server`](crate::Event::on_one_server) or [`once_per`](crate::Event::once_per): such an event needs a
+    /// store that other processes share.
     pub fn in_process() -> Self {
         Self::new(MemoryMutex::new())
     }
@@ -176,9 +176,10 @@ impl Schedule {
         Self { zone: zone.try_into().map_err(Into::into), ..self }
     }
 
-    /// Returns the same schedule in this environment, for the [`environments`](crate::Event::environments) of events
-    /// that are added from now on. If the name is empty, for example from an unset variable, `add` refuses events with
-    /// `environments`. Otherwise such events would silently never run.
+    /// Returns the same schedule with the name of its environment. Among the events that are added from now on, those
+    /// with [`environments`](crate::Event::environments) run only if they list this name. If the name is empty, for
+    /// example from an unset variable, `add` refuses events with `environments`. Otherwise such events would silently
+    /// never run.
     #[must_use = "the environment is that of the returned schedule"]
     pub fn with_environment(self, name: impl Into<Arc<str>>) -> Self {
         Self { environment: Some(name.into()), ..self }

@@ -127,13 +127,13 @@ impl Schedule {
         self.finish_run_log_of_loop();
     }
 
-    /// Runs one minute, for a binary that cron starts every minute. This calls [`run_due`](Self::run_due) at `now`. If
-    /// events are due more often than once a minute, the call also ticks at each of their times until the end of the
-    /// minute. The report has all due events, in the order of the ticks.
+    /// Runs one minute, for a binary that cron starts every minute. First, this does what [`run_due`](Self::run_due)
+    /// does at `now`. If events are due more often than once a minute, the call then also ticks at each of their times
+    /// until the end of the minute. The report has all due events, in the order of the ticks.
     ///
     /// Each tick has its own thread, so that a task that takes longer than its interval delays no later tick.
-    /// Occurrences before `now` are not made up for. The waits are in real time, even if `now` is in another minute.
-    /// Without sub-minute events, this does what `run_due` does.
+    /// Occurrences before `now` are not made up for. The waits are in real time, even if `now` is in another minute. If
+    /// no event is due more often than once a minute, this does only what `run_due` does.
     ///
     /// ```no_run
     /// use soloist::{Event, FileMutex, Report, Schedule};

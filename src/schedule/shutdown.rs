@@ -30,11 +30,12 @@ use shutdown_state::{RunGuard, ShutdownState, TickGuard};
 ///    started. Hooks run as always, then the leases are released. The time for all this is the
 ///    [**grace**](Self::with_grace): 6 seconds by default.
 ///
-/// A run that is still running after the grace ends with the process. Its lease is not released, but shortened to a few
-/// seconds, so that the lease outlives the process. If a store is unavailable, this takes up to 3 seconds more. Drain,
-/// grace and these 3 seconds are 29 seconds together, less than the 30 seconds that Kubernetes allows. `docker stop`
-/// allows 10 seconds: [the book](https://docs.rs/crate/soloist/latest/source/docs/guide/service.md) says which settings
-/// to use there, and under systemd.
+/// A run that is still running after the grace ends with the process. Its lease is not released, because the lease must
+/// outlive the process. Instead, the lease is shortened to a few seconds. If a store is unavailable, this takes up to 3
+/// seconds more. Drain, grace and these 3 seconds are 29 seconds together, less than the 30 seconds that Kubernetes
+/// allows. `docker stop` allows 10 seconds: [the
+/// book](https://docs.rs/crate/soloist/latest/source/docs/guide/service.md) says which settings to use there, and under
+/// systemd.
 ///
 /// A shutdown is cheap to clone, and all clones are handles of one shutdown.
 ///
@@ -150,7 +151,7 @@ impl Shutdown {
 
     /// Starts the shutdown, with its drain. This can't be undone; a second call does nothing. The process does not end:
     /// ticks return when all their runs have ended, and then the application ends the process itself. A callback that
-    /// does not stop delays this.
+    /// does not stop delays the return of its tick.
     pub fn trigger(&self) {
         if let Some(tell) = self.state.announce(None) {
             tell();
@@ -194,9 +195,9 @@ impl Shutdown {
         self.state.has_begun.load(Ordering::Acquire)
     }
 
-    /// Waits until the shutdown begins, but not longer than `timeout`: a sleep between two ticks that can end early.
-    /// `false`: the `timeout` is over. `true`: the shutdown has begun, and the caller has the rest of the drain and the
-    /// grace to end its own work. With a `timeout` of zero, this returns at once.
+    /// Waits until the shutdown begins, but not longer than `timeout`. A loop of your own can sleep in this way between
+    /// two ticks. `false`: the `timeout` is over. `true`: the shutdown has begun, and the caller has the rest of the
+    /// drain and the grace to end its own work. With a `timeout` of zero, this returns at once.
     ///
     /// ```
     /// use std::time::Duration;
@@ -248,8 +249,8 @@ impl Shutdown {
         self.state.begins.wait_until(move || this.is_triggered().then(|| this.mark_seen()))
     }
 
-    /// Begins this part of a shutdown without a drain, or ends its drain, because the future of the part was dropped.
-    /// Subscribers are not notified, because the process does not shut down.
+    /// Begins this part of a shutdown, and gives it no drain. If the part has already begun, ends its drain. The caller
+    /// is the drop of the part's future. Subscribers are not notified, because the process does not shut down.
     #[cfg(feature = "tokio")]
     pub(crate) fn end_part(&self) {
         let now = Clock::system().moment();

@@ -28,7 +28,7 @@ impl TickPlan {
         self.due.is_empty() && self.maybe_missed.is_empty()
     }
 
-    /// Returns the lateness of the latest occurrence in the plan.
+    /// Returns the smallest lateness in the plan: that of the most recent occurrence.
     pub(super) fn lateness(&self) -> Duration {
         let late = self.due.iter().map(|(_, tick)| tick.now() - tick.occurrence()).min();
         late.and_then(|late| late.to_std().ok()).unwrap_or_default()

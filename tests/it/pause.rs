@@ -578,8 +578,8 @@ fn a_store_of_three_methods_can_be_paused_and_says_what_it_can_t_do() {
     assert!(matches!(error, PauseError::CannotEnd { until: None, .. }));
     assert_eq!(
         error.to_string(),
-        "the store can't end a pause early: it has neither `break_lease` nor both `extend` and `held`; to run events \
-         during the pause, run them by hand, or give the schedule another name"
+        "the store can't end a pause early: for this, it needs `break_lease`, or both `extend` and `held`; to run \
+         events during the pause, run them by hand, or give the schedule another name"
     );
     let error = schedule.pause(Utc::now() + HOUR, "").unwrap_err();
     assert_eq!(error.to_string(), "this store can't break a lease");

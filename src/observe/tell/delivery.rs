@@ -36,7 +36,8 @@ pub(crate) struct Posted {
 }
 
 impl Delivery {
-    /// Queues `deliver`, which delivers the notice of a step at the time `at`. Does not wait for the delivery.
+    /// Queues `deliver`, which delivers the notice of a step. `at` is the time of the step. Does not wait for the
+    /// delivery.
     pub(crate) fn post(self: &Arc<Self>, at: DateTime<Utc>, deliver: impl FnOnce(Posted) + Send + 'static) {
         let mut waiting = self.waiting();
         waiting.count += 1;
@@ -64,7 +65,7 @@ impl Delivery {
     }
 
     fn waiting(&self) -> MutexGuard<'_, Undelivered> {
-        // No code that can panic runs while the queue behind this lock is half-changed.
+        // No panic can leave the queue behind this lock half-changed.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

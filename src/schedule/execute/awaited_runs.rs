@@ -19,7 +19,7 @@ use crate::time::{clock::manual::Wake, clock::moment::Moment};
 
 /// The runs that a loop awaits.
 pub(super) struct AwaitedRuns<'a> {
-    /// The key is the number of the task or wait that has been started for the run.
+    /// The key is the serial number of the run's task or wait: the value of `started` at its start.
     runs: HashMap<usize, ActiveRun<'a>>,
     started: usize,
     sender: Arc<ArrivalSender>,
@@ -34,7 +34,7 @@ pub(super) struct AwaitedRuns<'a> {
 
 /// A message for the loop.
 enum Arrival {
-    /// The task or the wait with this number has ended. `None`: the wait has ended.
+    /// The task or the wait with this number has ended. Only a task has a [`TaskEnd`].
     Ended(usize, Option<TaskEnd>),
     Changed,
 }
@@ -124,7 +124,8 @@ pub(super) fn perform_here(mut run: ActiveRun<'_>) -> ActiveRun<'_> {
 }
 
 impl ArrivalSender {
-    /// Starts the task or the wait of a run. Its end is reported to the loop as a message with this `number`.
+    /// Starts the task or the wait of a run. When the task or the wait ends, the loop gets a message with this
+    /// `number`.
     fn start(self: &Arc<Self>, number: usize, run: &mut ActiveRun<'_>) {
         let Some((part, run, span)) = run.awaited() else { return };
         let (sender, changed) = (Arc::clone(self), Waker::from(Arc::clone(self)));

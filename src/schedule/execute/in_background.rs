@@ -31,7 +31,8 @@ pub(super) fn run_in_background<'scope, 'a: 'scope>(planned: &[&'a PlannedRun<'a
             }
         }
         request.ask();
-        workers.start(&mut request.ready); // Observers of the refused runs may be slow, so these runs start first.
+        // The ready runs start first, because observers of the refused runs may be slow.
+        workers.start(&mut request.ready);
         request.refused.drain(..).for_each(|(pending, reason)| refuse_or_queue(pending, reason, scope));
     }
 }

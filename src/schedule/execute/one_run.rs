@@ -130,8 +130,8 @@ impl<'a> ActiveRun<'a> {
     }
 
     /// Returns whether the thread of the loop can perform the next part of the run without delay. Such a part only
-    /// starts a future, or records its end, and calls no hooks. A retry may first have to ask the store whether the
-    /// event is paused, so a retry does not count.
+    /// starts a future, or records its end, and calls no hooks. If the run has begun, and its event has retries and can
+    /// be paused, returns `false`: before a retry, the store may have to be asked whether the event is paused.
     pub(super) fn needs_no_thread(&self) -> bool {
         let event = self.planned.event;
         let has_begun = matches!(self.progress, RunProgress::Awaits(..));
@@ -190,7 +190,7 @@ impl<'a> ActiveRun<'a> {
 }
 
 impl<'a> PlannedRun<'a> {
-    /// Records the result, notes it for `catch_up`, and notifies the observers of a skip.
+    /// Records the result, and notes it for `catch_up`. If the run was skipped, notifies the observers.
     #[inline]
     fn enter(&self, verdict: Verdict) {
         let RunId { event, occurrence, is_backfill } = self.id.clone();

@@ -1,4 +1,5 @@
-//! The wait of an occurrence for another run: in the queue of its event, or, during a backfill, for the lease alone.
+//! The wait of an occurrence for another run. An occurrence of the timetable waits in the queue of its event. An
+//! occurrence of a backfill waits only for the lease.
 //!
 //! An occurrence waits in the queue of its event if a run of the event is running, or if another occurrence is waiting.
 //!
@@ -8,15 +9,15 @@
 //! | --- | --- | --- |
 //! | a place, with a number from 1 | an occurrence waits in this place | the waiter leaves the place; if its process dies, a term later |
 //! | the waiter of an occurrence | this occurrence waits | as for a place |
-//! | the cancellation of a token | the run with this token is to be replaced | five minutes after the longest wait of its writer |
+//! | the cancellation of a token | the run with this token is to be replaced | five minutes after the latest end of its writer's wait |
 //!
 //! The lease of a run also records the occurrence of the run. A place also records the occurrence that waits in it.
 //!
 //! 1. A new occurrence requests lease and claim, on the condition that no place is held. So it overtakes no waiter.
 //! 2. If a run or a place is the reason for a refusal, the process reads all places and leases in one request. If all
-//!    places are held, the queue is full. Otherwise the process takes a free place and the waiter's marker of its
-//!    occurrence, both or neither. So an occurrence waits only once, and the number of places limits the number of
-//!    waiters. If another process took the place first, this process reads the places again.
+//!    places are held, the queue is full. Otherwise the process takes a free place and the marker of the occurrence's
+//!    waiter, both or neither. So an occurrence waits only once, and the number of places limits the number of waiters.
+//!    If another process took the place first, this process reads the places again.
 //! 3. Waiters are ordered by the fencing tokens of their places, because tokens rise with each grant of a mutex. So a
 //!    waiter can take any place, and never moves to another place. The waiter reads the places about once a second.
 //!    When fewer occurrences wait before the waiter than may run at a time, the waiter begins to request lease and
@@ -57,13 +58,13 @@ use crate::store::event_mutex::batch::Batch;
 use crate::store::event_mutex::held::{Held, Names};
 use crate::time::clock::{about_a_second, moment::Moment, random_index};
 
-/// The largest number of races for a place in a row. If a process loses all of them, the store does not report held
-/// places correctly, and the process waits about a second.
+/// The number of races for a place that a process may lose one after another. If a process loses so many, the store
+/// does not report held places correctly, and the process waits about a second.
 const MOST_RACES: usize = 20;
 
-/// Records why a run was refused, or lets the run wait in the queue of its event. The run waits on a separate thread,
-/// so that it delays no other run. A run of a backfill waits on this thread, because the occurrences of a backfill run
-/// one after another.
+/// Records why a run was refused, or lets the run wait for another run. A run by the timetable waits in the queue of
+/// its event, on a new thread, so that it delays no other run. A run of a backfill waits for the lease, on the caller's
+/// thread, because the occurrences of a backfill run one after another.
 pub(super) fn refuse_or_queue<'scope, 'a: 'scope>(
     pending: PendingRun<'a>,
     reason: SkipReason,
@@ -81,8 +82,8 @@ pub(super) fn refuse_or_queue<'scope, 'a: 'scope>(
     }
 }
 
-/// Calls `wait` until the run is admitted, performs the run, and releases its lease. If the run is not admitted,
-/// records the reason.
+/// Calls `wait`, which returns when the run is admitted or refused. Then performs the run, and releases its lease. If
+/// the run was refused, records the reason.
 fn run_when_admitted(pending: PendingRun<'_>, wait: impl FnOnce() -> Result<AdmittedRun, SkipReason>) {
     // Panics of the store are caught elsewhere, so only a subscriber of `tracing` can panic here. The other runs
     // continue.
@@ -145,7 +146,7 @@ fn ask_once(planned: &PlannedRun<'_>, unless: &[MutexName]) -> Result<Option<Adm
 struct QueuedRun<'p, 'a> {
     planned: &'p PlannedRun<'a>,
     queue: &'p Queue,
-    /// The end of the longest wait. A run that is not admitted by then is skipped.
+    /// The time at which the wait ends at the latest. A run that is not admitted by then is skipped.
     until: Moment,
     shutdown: Shutdown,
 }
@@ -213,7 +214,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
                     self.planned.claim_without_running();
                     return Err(replaced);
                 }
-                // A place becomes free soon, because all waiters but the one of the latest occurrence leave.
+                // A place becomes free soon, because all waiters leave, except for the waiter of the latest occurrence.
                 Err(SkipReason::QueueFull(holder)) if self.queue.replaces => why = SkipReason::QueuedTooLong(holder),
                 decided => return decided,
             }
@@ -323,7 +324,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
     }
 
     /// Requests lease and claim for an occurrence that replaces a run, unless a later occurrence waits. Earlier
-    /// occurrences do not count, because they are about to leave.
+    /// occurrences do not count, because they are about to leave the queue.
     fn ask_as_the_latest(&self, place: &mut QueuePlace) -> Result<AdmittedRun, SkipReason> {
         let mut others = self.queue.places.clone();
         others.retain(|name| name != place.mark.lease().name());

@@ -1,10 +1,10 @@
 //! The wait of a run between two attempts. The wait needs no thread, because the loop that awaits futures also checks
 //! waits. In the foreground, the caller's thread waits.
 //!
-//! Before the wait, about once a second during the wait, and at its end, [`PlannedRun::decide_on_attempt`] decides
-//! whether the next attempt may begin. The lease is renewed during the wait. A shutdown, a request to stop, or the loss
-//! of the lease ends the wait at once, because the signal of the run wakes the loop. Pauses have no signal, so they are
-//! read from the store.
+//! [`PlannedRun::decide_on_attempt`] decides whether the next attempt may begin: before the wait, and at its end. If
+//! the event can be paused, it also decides about once a second in between, because a pause wakes no loop and must be
+//! read from the store. The lease is renewed during the wait. A shutdown, a request to stop, or the loss of the lease
+//! ends the wait at once, because the signal of the run wakes the loop.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -126,8 +126,8 @@ impl PlannedRun<'_> {
         Ok(Some(RetryWait { planned: self, held, until, waiter, waiting }))
     }
 
-    /// Refuses an attempt at the moment `at` for a reason that this process knows without the store. Reports a lost
-    /// lease.
+    /// Refuses an attempt that is to begin at the moment `at`, if this process knows a reason without the store.
+    /// Reports a lost lease.
     fn check_attempt(&self, run: &Run, begun: &BegunRun<'_>, at: Moment) -> Result<(), NoRetry> {
         if let Some(reason) = run.held().reason() {
             return Err(reason.into());

@@ -51,8 +51,8 @@ impl<'scope, 'env, 'a: 'scope> Workers<'scope, 'env, 'a> {
         let room = loop {
             self.hear();
             let patience = self.awaited.look_after();
-            // There is room for all wanted runs or for none. More runs than there can be workers are never wanted at
-            // once.
+            // There is room for all wanted runs, or for none. So no more runs may be wanted at once than there can be
+            // workers.
             let most_threads = self.pool.most_threads.load(SeqCst);
             let most = most_threads.max(1);
             let wanted = wanted.min(most);

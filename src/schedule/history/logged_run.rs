@@ -123,15 +123,15 @@ impl serde::Serialize for LoggedRun {
 }
 
 impl Schedule {
-    /// Returns the schedule with a log of runs in its store. The log keeps the last `keep` runs of each event, from 1
-    /// to 1,000, of the whole fleet: their occurrence, server, start, end, result, token and error. If none of these
-    /// runs succeeded, the last successful run is kept instead of the oldest. [`runs`](Self::runs) and
-    /// [`status`](Self::status) show the log.
+    /// Returns the schedule with a log of runs in its store. The log keeps the last `keep` runs of each event in the
+    /// whole fleet; `keep` is from 1 to 1,000. A record has the occurrence, server, start, end, result, token and error
+    /// of a run. If none of the kept runs succeeded, the last successful run is kept instead of the oldest run.
+    /// [`runs`](Self::runs) and [`status`](Self::status) show the log.
     ///
     /// The log has no influence on admissions, and delays no run. A separate thread writes the log when a run starts
     /// and when it ends. While the store is unavailable, the thread tries again. Records that are not written when the
-    /// process ends are lost. So `run_due` and similar methods wait for the records, after all runs have ended, for up
-    /// to three seconds. The log is in the store of the schedule, even for an event with [a store of its
+    /// process ends are lost. So after all runs have ended, `run_due` and similar methods wait up to three seconds
+    /// until the records are written. The log is in the store of the schedule, even for an event with [a store of its
     /// own](crate::Event::mutex).
     ///
     /// # Errors

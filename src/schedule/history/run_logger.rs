@@ -41,7 +41,8 @@ const EXITED: &str = "the process called `exit` during the run";
 
 /// An observer that writes the runs of a schedule to the log.
 ///
-/// The writing thread exists while a run is running: if the run ends the process, no thread can be started any more.
+/// The writing thread exists while a run is running, because a run may end the process, and then no thread can be
+/// started.
 pub(crate) struct RunLogger {
     store: Store,
     clock: Clock,
@@ -71,7 +72,8 @@ struct WaitingRecords {
     after_failure: HashMap<Arc<str>, (FollowUp, usize)>,
     /// The skipped occurrences of each event that are not written yet.
     skips: HashMap<Box<str>, WaitingSkips>,
-    /// The thread that ends the process. `None` again when the ends of its runs are waiting to be written.
+    /// The thread that ends the process. The writing thread sets this to `None` again after it has queued the ends of
+    /// that thread's runs.
     exits_on: Option<usize>,
     is_last: bool,
 }
@@ -120,8 +122,8 @@ impl WaitingRecords {
         (!is_nothing).then_some(work)
     }
 
-    /// Puts back the work that could not be written. Its records are older than the records that came meanwhile. Its
-    /// numbers are written together with the next number.
+    /// Puts back the work that could not be written. Its records go to the front, because they are older than the
+    /// records that came meanwhile. Its numbers of skips are written together with the next skip.
     fn put_back(&mut self, work: LogWork) {
         work.records.into_iter().rev().for_each(|record| self.waiting.push_front(record));
         let surplus = self.waiting.len().saturating_sub(MOST_WAITING);
@@ -134,7 +136,7 @@ impl WaitingRecords {
         }
     }
 
-    /// Makes all waiting numbers due, because the process ends.
+    /// Makes all waiting numbers of skips due, because the process or the loop ends.
     fn let_skips_be_due(&mut self) {
         self.skips.values_mut().for_each(|skips| skips.are_due = !skips.counts.is_empty());
     }
@@ -160,7 +162,7 @@ impl WaitingRecords {
         self.once_written.extend(action.map(|(event, (follow_up, _))| (Arc::clone(event), Arc::clone(follow_up))));
     }
 
-    /// Records that the runs on this thread have failed, because the thread ends the process.
+    /// Records that the runs on the thread `thread` have failed, because that thread ends the process.
     fn end_runs(&mut self, thread: usize, clock: &Clock) {
         let on_it = self.started.extract_if(|_, (_, of)| *of == thread);
         let ended: Vec<RunRecord> = on_it.map(|(_, (record, _))| record).collect();
@@ -195,7 +197,7 @@ impl RunLogger {
     }
 
     /// Returns the records of this process. The first call in a process registers the logger for the exit of the
-    /// process. In the child of a `fork`, this call also drops the records of the parent.
+    /// process. In the child of a `fork`, the first call also drops the records of the parent.
     fn records_of_this_process(self: &Arc<Self>) -> MutexGuard<'_, WaitingRecords> {
         let mut records = self.records();
         if records.pid != process_id::current() {
@@ -209,7 +211,7 @@ impl RunLogger {
     fn begin_to_write(self: &Arc<Self>, mut records: MutexGuard<'_, WaitingRecords>) {
         if records.writer == Writer::Absent {
             let logger = Arc::clone(self);
-            // If no thread can be started now, the next record tries to start one.
+            // If no thread can be started now, the next record leads to another attempt.
             let has_thread = spawn_detached(move || logger.write_all());
             records.writer = if has_thread { Writer::Idle } else { Writer::Absent };
         } else if !records.is_failing {
@@ -217,7 +219,7 @@ impl RunLogger {
         }
     }
 
-    /// Calls `follow_up` if the run of the event that begins now fails, or ends the process. The writing thread makes
+    /// Calls `follow_up` for `event` if the run that begins now fails, or ends the process. The writing thread makes
     /// the call after it has written the ends of all runs so far. `follow_up` must not panic.
     pub(crate) fn after_failure(self: &Arc<Self>, event: &Arc<str>, follow_up: impl Fn() + Send + Sync + 'static) {
         let mut records = self.records_of_this_process();
@@ -285,8 +287,8 @@ impl RunLogger {
         done.unwrap_or_else(|message| Err(MutexError::panicked("write the log of runs".to_owned(), &message)))
     }
 
-    /// Counts a skipped occurrence of `event`. The number is written now. If the last write was less than ten seconds
-    /// ago, the number is written with a later skip.
+    /// Counts a skipped occurrence of `event`. The number is written now if the last write was at least ten seconds
+    /// ago. Otherwise the number is written together with a later skip.
     fn skipped(self: &Arc<Self>, event: &str, skip: SkipCount) {
         let now = self.clock.moment();
         let mut records = self.records_of_this_process();
@@ -331,7 +333,7 @@ impl RunLogger {
     }
 
     fn records(&self) -> MutexGuard<'_, WaitingRecords> {
-        // No code that can panic runs while the value behind this lock is half-changed.
+        // No panic can leave the value behind this lock half-changed.
         self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

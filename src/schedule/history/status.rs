@@ -84,7 +84,7 @@ pub struct EventStatus {
     /// The zone of the timetable.
     #[cfg_attr(feature = "serde", serde(serialize_with = "as_text"))]
     pub zone: Zone,
-    /// The next start. `None`: the event never starts in this environment, or never again.
+    /// The next start. `None`: the event never starts in this environment, or has started for the last time.
     pub next_due: Option<DateTime<Utc>>,
     /// The occurrence of the next start. With a [`jitter`](crate::Event::jitter), the occurrence is earlier than the
     /// start.
@@ -200,7 +200,8 @@ impl Schedule {
                         Some(names.iter().filter_map(|name| known.get(name).map(|holder| holder.cloned())).collect())
                     }
                     Err(error) if error.is_outage() || error.is_unsupported() => None,
-                    // One of the names in the request can't be read. So these names get a separate request.
+                    // One of the names in the request can't be read. So `names` are read in a request without the other
+                    // names.
                     Err(_) => {
                         Some(store.mutex.held(Names::Each(names)).ok()?.into_iter().map(Held::into_holder).collect())
                     }

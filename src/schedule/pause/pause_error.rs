@@ -67,8 +67,8 @@ pub enum PauseError {
     },
     /// The store can neither break nor shorten its leases, so the pause can only end by itself.
     #[error(
-        "the store can't end a pause early{}: it has neither `break_lease` nor both `extend` and `held`; to run events \
-         during the pause, run them by hand, or give the schedule another name",
+        "the store can't end a pause early{}: for this, it needs `break_lease`, or both `extend` and `held`; to run \
+         events during the pause, run them by hand, or give the schedule another name",
         until.map(|until| format!(", before {}", Rfc3339(until))).unwrap_or_default()
     )]
     #[non_exhaustive]

@@ -27,7 +27,7 @@ use crate::schedule::tick_plan::planned_run::PlannedRun;
 use crate::store::event_mutex::{description::Scope, held::Names};
 use crate::time::{clock::shown::to_the_second, tick::Tick};
 
-/// The allowed limits for the number of occurrences in a backfill.
+/// The values that the limit `most` of a backfill may have.
 const MOST: RangeInclusive<usize> = 1..=10_000;
 
 /// The largest number of occurrences in a range.
@@ -85,9 +85,9 @@ impl Schedule {
     ///   backfill runs an occurrence even if the timetable has run it. Due occurrences, and occurrences that
     ///   [`catch_up`](crate::Event::catch_up) makes up for, do not read or make the claims of a backfill.
     /// - **A backfill does not overlap a run of its event**, if the event is
-    ///   [`without_overlapping`](crate::Event::without_overlapping): it waits for the end of that run. Occurrences that
-    ///   wait in the [queue](crate::Event::on_overlap) go first. Without a queue, an occurrence that is due while a
-    ///   backfill holds the lease is skipped, as with any run.
+    ///   [`without_overlapping`](crate::Event::without_overlapping): the backfill waits for the end of that run.
+    ///   Occurrences that wait in the [queue](crate::Event::on_overlap) go first. Without a queue, an occurrence that
+    ///   is due while a backfill holds the lease is skipped, as with any run.
     /// - **Filters and pauses count.** A refused occurrence is skipped, and makes no claim. During an outage of the
     ///   store, a backfill never runs an occurrence [unprotected](crate::OutagePolicy::RunUnprotected).
     ///
@@ -193,8 +193,8 @@ impl Backfill<'_> {
     ///
     /// After a failed run, the next occurrence follows. The backfill ends early if an occurrence is skipped because the
     /// process shuts down, the event is paused, or its store is unavailable. The backfill also ends if a run of the
-    /// event is [stuck](crate::Event::stuck_after). Later occurrences would be skipped, too. They are not claimed, so a
-    /// later backfill runs them.
+    /// event is [stuck](crate::Event::stuck_after). In all these cases, the next occurrences would be skipped, too.
+    /// They are not claimed, so another backfill can run them.
     pub fn run(self) -> Report {
         let Self { schedule, event, ref registry, .. } = self;
         let _ticking = schedule.shutdown.as_ref().map(Shutdown::tick);

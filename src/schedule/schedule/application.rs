@@ -25,9 +25,9 @@ impl Schedule {
     ///
     /// - A schedule with a name can be [paused](Self::pause), with all schedules of this name on the same store.
     /// - The [holder](crate::store::Holder::application) of a lease or claim has the name.
-    /// - If another application has an event of this name in the store, each application takes occurrences of the
-    ///   other. If both schedules have names, the [report](crate::SkipReason::other_application) of a skipped event
-    ///   says so, and [`check`](Self::check) warns. A schedule without a name is not recognized as another application.
+    /// - If two applications have an event of one name in one store, each application takes occurrences of the other.
+    ///   If both schedules have names, the [report](crate::SkipReason::other_application) of a skipped event says so,
+    ///   and [`check`](Self::check) warns. A schedule without a name is not recognized as another application.
     ///
     /// # Errors
     ///
@@ -62,7 +62,7 @@ impl Schedule {
         Ok(schedule.with_label(|label| label.application = Some(name)))
     }
 
-    /// Sets the name by which pauses find the schedule. This name is not the name of an application.
+    /// Sets only the name by which pauses find the schedule. The schedule does not get this name as its application.
     pub(crate) fn paused_as(self, name: Arc<str>) -> Result<Self, PauseError> {
         let lease = MutexName::readable_up_to(Arc::clone(&name), LONGEST)
             .map_err(|error| PauseError::Name(error.of("the name of the schedule")))?;

@@ -1,4 +1,4 @@
-//! The events that the clones of a schedule share, and their changes for running loops.
+//! The events that the clones of a schedule share, and the changes that a running loop has not seen yet.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -22,8 +22,8 @@ impl LiveEvents {
         Self(Mutex::new(Current { registry: Arc::new(Registry::new(usual_store)), watches: Vec::new() }))
     }
 
-    /// Changes the events, and wakes the loops. A removed definition is returned. It must not be dropped under the
-    /// lock, because its drop can run code that uses the schedule.
+    /// Changes the events, and wakes the loops. Returns the result of `change`. A removed definition is part of this
+    /// result, because it must not be dropped under the lock: its drop can run code that uses the schedule.
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut Registry) -> Result<T, AddError>) -> Result<T, AddError> {
         let mut current = self.lock();
         let watches: Vec<_> = current.watches.iter().filter_map(Weak::upgrade).collect();
@@ -67,7 +67,7 @@ impl LiveEvents {
     }
 
     fn lock(&self) -> MutexGuard<'_, Current> {
-        // No code that can panic runs while the value behind this lock is half-changed.
+        // No panic can leave the value behind this lock half-changed.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -25,7 +25,7 @@ pub(crate) struct Registry {
     pub(in crate::schedule) events: Vec<Arc<Definition>>,
     /// The history of each of `events`.
     pub(in crate::schedule) histories: Vec<Arc<EventHistory>>,
-    /// The index in `events` of each name.
+    /// The name of each event, with its index in `events`.
     names: HashMap<Arc<str>, usize>,
     /// The number of runs that may hold each mutex at a time.
     runs_at_a_time: HashMap<(StoreId, MutexName), usize>,
@@ -91,8 +91,8 @@ impl Registry {
             Some(known) if *known != asked && self.events.iter().enumerate().any(shares_it) => {
                 let mutex = mutex.1.mutex();
                 let refusal = AddErrorKind::Conflict.because(format_args!(
-                    "the mutex {mutex:?} is shared, but this event allows {asked} at a time and another event {known}: use one \
-                     number in `at_most(..)` for all events that share the mutex"
+                    "the mutex {mutex:?} is shared, but this event allows {asked} at a time, and another event allows \
+                     {known}: use one number in `at_most(..)` for all events that share the mutex"
                 ));
                 Err(AddError::new(&event.name, refusal))
             }

@@ -73,8 +73,8 @@ impl Schedule {
     }
 
     /// Returns [`run_due`](Self::run_due) as a future, for a binary that cron starts. If the future is dropped early,
-    /// its runs are cancelled, as with [`work_async`](Self::work_async). The call begins only while fewer than sixteen
-    /// calls whose futures were dropped still wait for the schedule's store.
+    /// its runs are cancelled, as with [`work_async`](Self::work_async). A call whose future was dropped may still wait
+    /// for the schedule's store. While sixteen such calls wait, this call does not begin.
     ///
     /// ```
     /// use soloist::{Event, Schedule};

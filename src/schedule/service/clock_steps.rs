@@ -7,7 +7,7 @@ use crate::observe::tell::trace;
 use crate::time::{tick::Tick, zone::Zone};
 
 /// If the clock is set back by more than this, the loop starts again from the new time, as cronie does. After a smaller
-/// step, the loop waits until the clock has reached the earlier time again.
+/// step, the loop waits until the clock again shows the time that it showed before the step.
 const LARGEST_STEP: TimeDelta = TimeDelta::hours(3);
 
 /// The times through which the loop has ticked.

@@ -36,7 +36,7 @@ impl<'env> LoopNotices<'env> {
     /// Calls `tell` on the thread of the notices. Without that thread, calls `tell` at once.
     pub(super) fn tell(&self, tell: impl FnOnce() + Send + 'env) {
         match &self.posted {
-            // The receiver exists, because the thread ends after this sender is dropped.
+            // The receiver exists, because the thread ends only after this sender was dropped.
             Some(posted) => _ = posted.send(Box::new(tell)),
             None => _ = contain(tell),
         }

@@ -19,7 +19,7 @@ pub(super) struct ShutdownState {
     pub(super) has_begun: AtomicBool,
     pub(super) progress: Mutex<Progress>,
     pub(super) changed: Condvar,
-    /// The signal that wakes the tasks that wait for the shutdown to begin.
+    /// The waker of the futures that wait for the beginning of the shutdown.
     pub(super) begins: Arc<Signal>,
     /// The whole shutdown, if this state is only a part of it. The runs of the part are also runs of the whole.
     pub(super) whole: Option<Arc<ShutdownState>>,
@@ -167,9 +167,9 @@ impl ShutdownState {
         self.changed.notify_all();
     }
 
-    /// Starts a thread that waits for the end of the drain. If runs are still running then, the thread logs this, and
-    /// wakes the tasks that wait for their cancellation without a timer. Runs are cancelled by their own clocks, so
-    /// they do not need this thread.
+    /// Starts a thread that waits for the end of the drain. If runs are still running then, the thread logs this. It
+    /// also wakes the tasks that wait for the cancellation of a run, because these tasks have no timer. Runs are
+    /// cancelled by their own clocks, so they do not need this thread.
     fn watch_drain(self: &Arc<Self>, deadlines: Deadlines) {
         let Some(clock) = self.lock().running.first().map(|run| run.held().clock.clone()) else { return };
         let drain = deadlines.drained_by.since(Clock::system().moment());
@@ -235,7 +235,7 @@ impl ShutdownState {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Progress> {
-        // No code that can panic runs while the value behind this lock is half-changed.
+        // No panic can leave the value behind this lock half-changed.
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

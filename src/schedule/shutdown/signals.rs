@@ -23,7 +23,7 @@ use crate::time::{clock::Clock, clock::moment::Moment};
 /// A second signal within this time counts as the same request, because a closed terminal sends two signals.
 const SAME_REQUEST: Duration = Duration::from_millis(100);
 
-/// How long `main` may take to notice the shutdown after the last tick has ended.
+/// After the last tick has ended, `main` may take this long to notice the shutdown.
 const MAIN_NOTICES: Duration = Duration::from_secs(1);
 
 /// The longest wait for commands that are killed because of a further signal.
@@ -64,7 +64,8 @@ impl ShutdownState {
             // The ticks and runs of the parent process continue in the parent.
             (progress.ticks, progress.running) = (0, Vec::new());
         }
-        // Another thread may read this value now, but then waits for the lock. So it finds the complete state.
+        // A thread that reads this value from now on does not call `listen`. It still waits for the lock before it
+        // changes the state, so it finds the state without the ticks and runs of the parent.
         self.listening_process.store(process_id::current(), Ordering::Relaxed);
         drop(progress);
         self.start_listener().inspect_err(|_| self.listening_process.store(0, Ordering::Relaxed))

@@ -55,8 +55,8 @@ impl<'a> Outages<'a> {
         }
     }
 
-    /// Sends a request other than an admission to a store, unless the store was unavailable a moment ago. A panic of
-    /// the store becomes an error with the text of `attempted`.
+    /// Calls `ask` with the store, unless the store was unavailable a moment ago. This is for a request outside of a
+    /// batch. A panic of the store becomes an error with the text of `attempted`.
     pub(crate) fn ask<A>(
         &self,
         store: &Store,
@@ -113,7 +113,7 @@ impl<'a> Outages<'a> {
     }
 
     fn known(&self) -> MutexGuard<'_, BTreeMap<StoreId, StoreState>> {
-        // No code that can panic runs while the value behind this lock is half-changed.
+        // No panic can leave the value behind this lock half-changed.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

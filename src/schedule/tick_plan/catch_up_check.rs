@@ -143,8 +143,8 @@ impl PlannedRun<'_> {
     }
 }
 
-/// Writes the markers of these events to their stores in batches. Markers that the stores are known to have are left
-/// out. Errors are ignored: the admissions that follow report them, and the next tick tries again.
+/// Writes the markers of these events to their stores in batches. Leaves out the markers that the stores are known to
+/// have. Ignores errors: the admissions that follow report them, and the next tick tries again.
 pub(crate) fn write_markers(planned_runs: &[PlannedRun<'_>]) {
     let all = planned_runs.iter().filter_map(|planned| {
         let catch_up = planned.event.catch_up.as_ref()?;

@@ -25,7 +25,7 @@ use crate::time::{clock::Clock, tick::Tick};
 /// the answer.
 const SHARED_FOR: Duration = Duration::from_millis(500);
 
-/// A run that a tick, a backfill or a caller has planned, with everything that it needs.
+/// A run that a tick, a backfill or a caller has planned, with everything that the run needs.
 pub(crate) struct PlannedRun<'a> {
     pub(crate) id: RunId,
     pub(crate) event: &'a Definition,
@@ -161,9 +161,9 @@ impl<'a> PlannedRun<'a> {
         of_schedule.into_iter().chain(&self.own_pause).filter(|_| !self.event.even_when_paused)
     }
 
-    /// Returns whether the store refuses the admission during a pause. The event must be protected in the store of the
-    /// pauses, and must have no filters. (Filters are called before the store is asked, so the pauses are read even
-    /// earlier.)
+    /// Returns whether the store refuses the admission during a pause. For this, the event must be protected in the
+    /// store that has the pauses, and must have no filters. (A pause counts before the filters, and filters are called
+    /// before the admission. So for an event with filters, the pauses are read earlier.)
     #[inline]
     fn is_refused_while_paused(&self) -> bool {
         let is_store_of_pauses = |pauses: &PauseCheck<'_>| pauses.store.id == self.store.id;
@@ -172,13 +172,14 @@ impl<'a> PlannedRun<'a> {
             && self.context.pauses.as_ref().is_some_and(is_store_of_pauses)
     }
 
-    /// Returns the marker that pauses the event alone, if this process must read it. The reason is that the admission
-    /// does not check the marker, or that a retry checks it again.
+    /// Returns the marker that pauses the event alone, if this process must read the marker. The process must read it
+    /// if the admission does not check it, or if the event has retries, because each retry checks it again.
     pub(crate) fn own_pause_to_read(&self) -> Option<&MutexName> {
         self.own_pause.as_ref().filter(|_| self.event.retry.is_some() || !self.is_refused_while_paused())
     }
 
-    /// Returns `admission`, with the condition that no pause exists, if the store can check that.
+    /// Adds to `admission` the condition that no pause exists, if the store is to check that: see
+    /// [`is_refused_while_paused`](Self::is_refused_while_paused).
     #[inline]
     pub(crate) fn unless_paused(&self, admission: Admission) -> Admission {
         if self.is_refused_while_paused() {
@@ -188,7 +189,7 @@ impl<'a> PlannedRun<'a> {
         }
     }
 
-    /// Returns whether `name`, because of which the store refused the admission, is the marker of a pause.
+    /// Returns whether `name` is the marker of a pause. The store has refused the admission because of `name`.
     pub(crate) fn is_pause(&self, name: &MutexName) -> bool {
         self.pause_markers().any(|mark| mark == name)
     }
@@ -252,7 +253,8 @@ impl<'a> PlannedRun<'a> {
         }
     }
 
-    /// Returns whether the run makes a claim that shows other servers that the timetable ran its occurrence.
+    /// Returns whether the run makes a claim for the timetable. Such a claim shows other servers that the occurrence
+    /// was run.
     pub(crate) fn claims_for_timetable(&self) -> bool {
         self.claims() && !self.id.is_backfill
     }

@@ -11,10 +11,10 @@ use crate::store::{described_store::Store, event_mutex::EventMutex};
 use crate::time::clock::{Clock, moment::Moment};
 
 impl LeaseGuard {
-    /// Acquires like [`acquire_within`](Self::acquire_within), as a future: a separate thread waits, and no worker of
-    /// the runtime. If the future is dropped, that thread makes no further attempt. If a running attempt then gets the
-    /// lease, the thread releases it. While sixteen calls whose futures were dropped wait for this store, the first
-    /// attempt waits until one of these calls has ended.
+    /// Acquires like [`acquire_within`](Self::acquire_within), as a future. A separate thread waits, so that no worker
+    /// of the runtime is blocked. If the future is dropped, that thread makes no further attempt. If a running attempt
+    /// then gets the lease, the thread releases it. While sixteen calls whose futures were dropped wait for this store,
+    /// the first attempt waits until one of these calls has ended.
     ///
     /// # Errors
     ///
@@ -57,8 +57,8 @@ impl LeaseGuard {
         ask(&store, acquire).await
     }
 
-    /// Releases like [`release`](Self::release), as a future: a separate thread waits for the store, and no worker of
-    /// the runtime. If the future is dropped, that thread continues.
+    /// Releases like [`release`](Self::release), as a future. A separate thread waits for the store, so that no worker
+    /// of the runtime is blocked. If the future is dropped, that thread continues.
     ///
     /// # Errors
     ///

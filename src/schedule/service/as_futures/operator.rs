@@ -62,8 +62,8 @@ impl Operator {
         Self { limit, ..self }
     }
 
-    /// Runs `call` on a separate thread, and waits for its answer until the time limit. `call` can pause or resume the
-    /// schedule, [`check`](Schedule::check) it, or, with a store of its own, [break a
+    /// Runs `call` on a separate thread, and waits for its answer until the time limit. For example, `call` can pause,
+    /// resume or [`check`](Schedule::check) the schedule. A `call` that owns a handle of the store can also [break a
     /// lease](crate::EventMutex::break_lease).
     ///
     /// # Errors
