@@ -71,7 +71,7 @@ pub enum AddErrorKind {
     Zone,
     /// The event's command is invalid, for example empty.
     Command,
-    /// The event's task is a future (`Event::spawn`), but there is no tokio runtime that could drive the future.
+    /// The event's task is a future (`Event::spawn`), but there is no `tokio` runtime that could drive the future.
     Runtime,
     /// A number or a duration is too small or too large.
     OutOfRange,

@@ -273,7 +273,7 @@ impl Event {
             let runtime = usual.cloned().or_else(runtime::current);
             task.runtime = Some(runtime.ok_or_else(|| {
                 let refusal = AddErrorKind::Runtime.because(
-                    "its task is a future, but this thread has no tokio runtime to drive it: add the event inside of a runtime, \
+                    "its task is a future, but this thread has no `tokio` runtime to drive it: add the event inside of a runtime, \
                      or set one with `Schedule::with_runtime(..)`",
                 );
                 AddError::new(&self.name, refusal)

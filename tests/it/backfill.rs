@@ -238,7 +238,7 @@ fn a_wrong_order_is_refused_with_what_to_do() {
     }
     let (error, text) = refused("e", day.0, "2026-03-01T12:00:01Z", 10);
     assert!(matches!(error, BackfillError::Future { .. }), "{text}");
-    assert!(text.starts_with("the range ends at 2026-03-01T12:00:01Z, and it is 2026-03-01T12:00:00Z: "), "{text}");
+    assert!(text.starts_with("the range ends at 2026-03-01T12:00:01Z, but now it is 2026-03-01T12:00:00Z: "), "{text}");
     let (error, text) = refused("busy", "2026-02-01T00:00:00Z", "2026-02-12T13:46:41Z", 10);
     assert!(matches!(error, BackfillError::TooManyInRange { .. }), "{text}");
     assert!(text.starts_with("more than 1,000,000 occurrences are due from ") && text.contains("shorter"), "{text}");

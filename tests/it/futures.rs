@@ -192,7 +192,7 @@ fn an_occurrence_is_one_servers() {
 fn an_event_whose_future_nobody_drives_is_refused_and_told_why() {
     let error = Schedule::in_process().add(Event::spawn("e", |_| async {}).daily()).unwrap_err();
     assert_eq!(error.kind(), AddErrorKind::Runtime);
-    assert!(error.to_string().ends_with("name one with `Schedule::with_runtime(..)`"), "{error}");
+    assert!(error.to_string().ends_with("or set one with `Schedule::with_runtime(..)`"), "{error}");
     let runtime = many_threads();
     let _inside = runtime.enter();
     let schedule = Schedule::in_process();

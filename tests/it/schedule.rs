@@ -217,12 +217,12 @@ fn a_lease_that_can_not_be_as_it_was_asked_for_is_refused() {
         ),
         (
             event("e").daily().on_one_server().lease_term(HOUR),
-            "event `e`: it has a `lease_term(..)`, and no lease that is renewed: add `without_overlapping()`, or say the \
+            "event `e`: it has a `lease_term(..)`, but no lease that is renewed: add `without_overlapping()`, or set a \
              fixed term with `without_overlapping_for(..)` alone",
         ),
         (
             event("e").daily().without_overlapping_for(HOUR).lease_term(HOUR),
-            "event `e`: it has a `lease_term(..)`, and no lease that is renewed: add `without_overlapping()`, or say the \
+            "event `e`: it has a `lease_term(..)`, but no lease that is renewed: add `without_overlapping()`, or set a \
              fixed term with `without_overlapping_for(..)` alone",
         ),
         (

@@ -230,7 +230,7 @@ pub(super) fn a_resumed_event_stays_resumed(servers: &impl Replicated) {
     for again in [false, true] {
         let error = shop().resume_event("report").expect_err("no replica has it");
         assert!(error.is_unavailable(), "{error}");
-        assert!(error.to_string().contains("0 of 1 replicas confirmed it"), "again: {again}, {error}");
+        assert!(error.to_string().contains("only 0 of 1 replicas confirmed the change"), "again: {again}, {error}");
     }
     servers.mend();
     pause();

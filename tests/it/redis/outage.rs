@@ -675,7 +675,7 @@ fn a_token_that_is_none_is_an_error_that_names_its_key_and_stays() {
         server.ask(&["DEL", "{soloist}:token"]);
         server.ask(&damage);
         let said = assert_out(&schedule, noon(), &diary);
-        assert!(said.contains("at the key {soloist}:token: delete that"), "{said}");
+        assert!(said.contains("at the key {soloist}:token is no token: delete that key"), "{said}");
         let kept = if damage[0] == "SET" {
             server.ask(&["GET", "{soloist}:token"])
         } else {
