@@ -166,14 +166,18 @@ impl fmt::Display for Count {
             Self::RunsUnderALease => "runs under a lease",
             Self::UndisturbedRuns => "runs under a lease that no fault could take",
             Self::Overlapped(Overlap::Unexplained) => "**overlaps, unexplained**",
-            Self::Overlapped(Overlap::PastItsTerm) => "overlaps: the first was stopped or cut off past its term",
-            Self::Overlapped(Overlap::TakenAway) => "overlaps: the lease of the first was taken away at the store",
+            Self::Overlapped(Overlap::PastItsTerm) => {
+                "overlaps: the first run was stopped or cut off for longer than its term"
+            }
+            Self::Overlapped(Overlap::TakenAway) => {
+                "overlaps: the store lost the lease of the first run, or an operator broke it"
+            }
             Self::Overlapped(Overlap::TwoPrimaries) => "overlaps: during a failover, two servers were the primary",
             Self::Futures => "runs of futures",
             Self::LatePolls => "**polls of futures that began when the lease was over**",
             Self::PollsInFlight => "polls of futures that were under way when the lease ended",
-            Self::Retries => "attempts after the first of their run",
-            Self::WaitsEnded => "runs whose wait for an attempt was ended",
+            Self::Retries => "attempts after the first attempt of a run",
+            Self::WaitsEnded => "runs that were ended while they waited for another attempt",
             Self::Queued => "skips: another server waited with the occurrence",
             Self::QueueFull => "skips: the queue was full",
             Self::Paused => "pauses of an event, confirmed",
@@ -193,12 +197,14 @@ impl fmt::Display for Count {
             Self::NotStarted(Why::Paused) => "not started: the event was paused",
             Self::NotStarted(Why::Replaced) => "not started: a later occurrence took its place",
             Self::NotStarted(Why::Killed) => "not started: its worker was killed between admission and start",
-            Self::NotStarted(Why::CutOff) => "not started: its worker was stopped or cut off there",
+            Self::NotStarted(Why::CutOff) => {
+                "not started: its worker was stopped or cut off between admission and start"
+            }
             Self::NotStarted(Why::FailedOver) => "not started: its worker asked during a failover",
             Self::NotStarted(Why::Unanswered) => "not started: the store answered no server",
             Self::NotStarted(Why::Unasked) => "not started: no server asked",
             Self::Logged => "runs in the log of the store",
-            Self::LoggedForSure => "runs that had to be there, all of which are",
+            Self::LoggedForSure => "runs that must be in this log, and are",
         })
     }
 }

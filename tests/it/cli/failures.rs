@@ -83,7 +83,7 @@ const GUIDE: &[(&str, &str, (&str, i32, &str))] = &[
     ),
     (
         "64",
-        "no time of the crontab in `--every` was in the last five minutes, or an earlier time has run already",
+        "no time of the crontab in `--every` was in the last five minutes, and the command can't run for an earlier time",
         ("at 12:00:20; daily true; at 12:07:00; daily true", 64, "\"0 12 * * *\" was not due in the last 5 minutes: "),
     ),
     (

@@ -44,7 +44,7 @@ macro_rules! row {
 fn sections() -> Vec<(&'static str, Vec<Row>)> {
     let mut sections: Vec<_> =
         WORDS.iter().map(|(title, words)| (*title, words.iter().map(row_of).collect())).collect();
-    sections.push(("Words together", Vec::new()));
+    sections.push(("Methods together", Vec::new()));
     for ((_, rows), more) in sections.iter_mut().zip(with_arguments()) {
         rows.extend(more);
     }
@@ -160,7 +160,8 @@ fn table() -> String {
         date()
     );
     for (title, rows) in sections() {
-        write!(table, "\n## {title}\n\n| word | expression | next five times |\n| --- | --- | --- |\n").expect("text");
+        write!(table, "\n## {title}\n\n| method | expression | next five times |\n| --- | --- | --- |\n")
+            .expect("text");
         for (text, event) in rows {
             let last = text.rsplit(").").next().unwrap_or(&text);
             let name = last.split('(').next().unwrap_or(last);
