@@ -123,8 +123,9 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// It is not known whether the name was acquired. The store may have granted the name, and may later release every
-    /// grant to this owner. So to try again, make a new request, which has a new owner: never send one request twice.
+    /// It is not known whether the name was acquired. The store may have granted the name, and may later release the
+    /// name, if this owner still holds it. So to try again, make a new request, which has a new owner: never send one
+    /// request twice.
     fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError>;
 
     /// Returns whether the name is held. The call changes nothing. The answer never admits a run, because another owner
