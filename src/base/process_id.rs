@@ -1,6 +1,6 @@
-//! The identity of this process, also after a `fork`. The child has a copy of the parent's memory and shares its open
-//! files and sockets, but has none of its other threads. So a lease or a connection of the parent does not belong to
-//! the child.
+//! The identity of this process, also after a `fork`. The child has a copy of the parent's memory, and shares the
+//! parent's open files and sockets. But of the parent's threads, the child has only the thread that called `fork`. So a
+//! lease or a connection of the parent does not belong to the child.
 
 pub(crate) use std::process::id as current;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -38,7 +38,7 @@ fn notice_forks() {
 
     static NOTICED: std::sync::Once = std::sync::Once::new();
     NOTICED.call_once(|| {
-        // This fails only without memory for the handler. Then the process ids alone tell processes apart.
+        // This fails only if there is no memory for the handler. Then only the process ids tell processes apart.
         let _ = crate::base::system::at_fork(in_the_child);
     });
 }

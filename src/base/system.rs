@@ -106,13 +106,13 @@ impl SignalAction {
 impl Drop for ChangedSignal {
     #[expect(unsafe_code, reason = "sigaction")]
     fn drop(&mut self) {
-        // SAFETY: the system returned this action when the action was changed.
+        // SAFETY: `before` is a value of the system: the call that changed the signal's action returned the old action.
         unsafe { libc::sigaction(self.signal, &raw const self.before, std::ptr::null_mut()) };
     }
 }
 
 /// The lowest number for an inherited descriptor. If a script opens a file with a low number, as in `exec 3>file`, the
-/// shell closes the descriptor that has this number.
+/// shell closes the descriptor that had this number before.
 const OUT_OF_THE_WAY: i32 = 100;
 
 /// Makes the kernel send `signal` to the process of `command` at the end of the thread that starts the command. The

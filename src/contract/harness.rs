@@ -84,8 +84,9 @@ pub trait Harness: Sized + Send + Sync + 'static {
         None
     }
 
-    /// Opens the store at the [`address`](Self::address) of a harness in another process. The new harness must not
-    /// remove the store when it is dropped: only the harness in the other process does that.
+    /// Makes a harness for the store at `address`. A harness in another process has returned this
+    /// [`address`](Self::address). The new harness must not remove the store when it is dropped, because only the
+    /// harness in the other process removes the store.
     ///
     /// # Panics
     ///

@@ -316,7 +316,7 @@ impl<H: Harness> Subject<H> {
         answered("lifeline", lease.name(), self.mutex.lifeline(lease))
     }
 
-    /// Returns the reason why a case does not apply, or `None` if the store gives lifelines.
+    /// Returns the reason why a case does not apply, or `None` if the store gives a [`Lifeline`] for a lease.
     pub(super) fn gives_no_lifeline(&self) -> Option<CaseResult> {
         let lease = self.create(&self.name("whether lifelines are given"));
         let lifeline = self.lifeline(&lease);

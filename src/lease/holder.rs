@@ -312,9 +312,9 @@ impl Holder {
         self.0.since
     }
 
-    /// Returns the deadline of the lease, on the store's clock. A lease that is extended lasts longer, and so may a
-    /// lease with a [`lifeline`](crate::EventMutex::lifeline). If the holder [has ended](Self::has_ended), the deadline
-    /// has no meaning.
+    /// Returns the deadline of the lease, on the store's clock. A lease that is extended lasts longer. A lease with a
+    /// [`lifeline`](crate::EventMutex::lifeline) may last longer, too. If the holder [has ended](Self::has_ended), the
+    /// deadline has no meaning.
     pub fn until(&self) -> DateTime<Utc> {
         self.0.until
     }

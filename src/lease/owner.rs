@@ -31,7 +31,8 @@ pub struct Owner {
 impl Owner {
     /// Makes a new owner. It consists of a random id of this process, the process id, and a counter.
     ///
-    /// A child process made by `fork` gets another random id, because process ids are reused.
+    /// A child process made by `fork` gets another random id. Its process id alone could equal the id of an ended
+    /// process.
     pub fn unique() -> Self {
         static PROCESS: PerProcess<OnceLock<Uuid>> = PerProcess::new();
         static SERIAL: AtomicU64 = AtomicU64::new(1);

@@ -28,8 +28,8 @@ use crate::base::escape::percent_decoded;
 /// | `mysql://user:password@host:3306/database` | the `MysqlMutex` in this database, with the feature `mysql`, over TLS with `?ssl-mode=REQUIRED` and `mysql-tls`; `mariadb://…` means the same |
 /// | `postgres://user:password@host:5432/database` | the `PostgresMutex` in this database, with the feature `postgres`, over TLS with `?sslmode=require` and `postgres-tls`; `postgresql://…` means the same |
 ///
-/// `connect` does not contact a server: if the server is down, the first call fails. A database needs a table, which
-/// `MysqlMutex::create_table` and `PostgresMutex::create_table` make.
+/// `connect` does not contact a server: if the server is down, the first request to the store fails. A database needs a
+/// table, which `MysqlMutex::create_table` and `PostgresMutex::create_table` make.
 ///
 /// The URL of a server can end with a `?` and options of the store's builder, with an `&` between two options. If
 /// several applications share a server, give each application its own prefix or table. If they share a file system,
@@ -187,8 +187,9 @@ fn not_built_in(scheme: &str, feature: &str) -> ConnectError {
     ))
 }
 
-/// Returns the URL that the user may have meant by `text`: the name of a store, an absolute path, or a host with the
-/// default port of a server. Returns `None` for other texts. They may contain a password, so no message repeats them.
+/// Returns the URL that the user may have meant, if `text` is the name of a store, an absolute path, or a host with the
+/// default port of a server. Returns `None` for other texts. Other texts may contain a password, so no message repeats
+/// them.
 fn meant(text: &str) -> Option<String> {
     let example = match text {
         "memory" => "memory:",

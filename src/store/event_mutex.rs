@@ -42,8 +42,8 @@ use warning::StoreWarning;
 /// # Contract
 ///
 /// 1. **One wins.** If several calls of [`create`](Self::create) ask for a free name at the same time, exactly one of
-///    them is granted. The name is granted again only after that lease was forgotten or broken, or has expired. This
-///    holds for all threads, processes and hosts within the store's [scope](Description::scope).
+///    them is granted. The name is granted again only after the granted lease was forgotten or broken, or has expired.
+///    This holds for all threads, processes and hosts within the store's [scope](Description::scope).
 /// 2. **Names are bytes.** Names are compared byte by byte, without trimming, padding, folding or truncating. A lease,
 ///    a claim, a permit and a marker never have equal names.
 /// 3. **Reading changes nothing.** [`exists`](Self::exists) and [`held`](Self::held) never make a concurrent
@@ -123,8 +123,9 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// It is not known whether the name was acquired. The store may have granted the name, and may release that grant
-    /// later. So to try again, make a new request: never send one request twice.
+    /// It is not known whether the name was acquired. The store may have granted the name, and may later release the
+    /// name, if this owner still holds it. So to try again, make a new request, which has a new owner: never send one
+    /// request twice.
     fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError>;
 
     /// Returns whether the name is held. The call changes nothing. The answer never admits a run, because another owner
@@ -227,11 +228,12 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     /// the claim.
     ///
     /// The default works step by step, with `forget`, `exists` and `create`. It reads the excluding names and the
-    /// claim, then acquires the lease, and then the claim. If the claim was taken, the default releases the lease. No
-    /// race consumes an occurrence, and a late server does not disturb the run of another server. A process that is
-    /// killed between two steps blocks the event for one term at most. For a release with a minimum hold, the default
-    /// calls [`extend`](Self::extend). After an [outage](MutexError::is_outage), the other slots get an error without a
-    /// request. Override this method if the store can carry out a batch, or at least each admission, in one step.
+    /// claim, then acquires the lease, and then the claim. If the claim was taken, the default releases the lease. So a
+    /// lost race consumes no occurrence. A late server reads the claim before it requests the lease, so it does not
+    /// disturb the run of another server. A process that is killed between two steps blocks the event for one term at
+    /// most. For a release with a minimum hold, the default calls [`extend`](Self::extend). After an
+    /// [outage](MutexError::is_outage), the other slots get an error without a request. Override this method if the
+    /// store can carry out a batch, or at least each admission, in one step.
     fn carry_out(&self, batch: &mut Batch) {
         match self.inner() {
             Some(inner) => inner.carry_out(batch),

@@ -20,7 +20,7 @@
 //! A lease is held in one of three cases:
 //!
 //! - its life file is locked, and its term is not over;
-//! - its life file is locked, and a command has inherited it;
+//! - its life file is locked, and a command has inherited the life file;
 //! - a minimum hold is not over.
 //!
 //! If a schedule keeps a log of its runs, each event has a file `X.runs`. The log has a separate lock file, so that no
@@ -28,8 +28,9 @@
 //!
 //! A command that runs under a lease inherits a duplicate of the life file's descriptor: the lifeline. All duplicates
 //! share one lock. The lock ends when the last duplicate is closed, or at once when the holder unlocks the file to
-//! release the lease. After the first lifeline was made, the lease does not end with its term, because a killed holder
-//! can't renew it. If the life file was deleted, the lease ends with its term again.
+//! release the lease. After the first lifeline was made, the lease does not end with its term: if the holder is killed,
+//! nothing renews the lease, but the command may still run. If the life file was deleted, the lease ends with its term
+//! again.
 //!
 //! Nothing is synced to the disk. A power loss ends the holders, and may lose the claims of the last seconds. A power
 //! loss can also damage a state, or a line of a state. A damaged text counts as empty. But while a life file of the
@@ -130,7 +131,7 @@ use paths::{LOCK, MutexPaths, STATE, files_of, state_in};
 /// of other users. The store refuses the following, with an error that names the path and says what to do:
 ///
 /// - a state or a log whose first line does not name its format, such as `soloist-state v1`;
-/// - a directory that all users can write to, such as `/tmp` itself, even if its mode is changed later;
+/// - a directory that all users can write to, such as `/tmp` itself. The store checks the mode at each call;
 /// - a directory of a user other than this user and root, unless the group of the directory shares it, or this process
 ///   runs as root;
 /// - a file of the store that is a symbolic link, has several hard links, or is not a regular file;
@@ -138,14 +139,14 @@ use paths::{LOCK, MutexPaths, STATE, files_of, state_in};
 ///   also accepts files of the directory's owner.
 ///
 /// If root makes files in the directory of another user, the files belong to that user. So root can pause the schedule
-/// of that user. A user who can write to the directory, or to a directory above it, can still remove the store or its
-/// files.
+/// of that user, and the schedule can still open its files. A user who can write to the directory, or to a directory
+/// above it, can still remove the store or its files.
 ///
 /// Clones are cheap, and share the leases that they hold. These leases end when the last clone is dropped, or when the
-/// process ends. Each lease keeps one file open. Claims do not end then, but only expire. Claims are not synced to the
-/// disk, so a power loss may lose the claims of the last seconds. On a full disk, no file can be made and no file can
-/// grow. An admission that needs a new or a longer file then fails with an [outage](MutexError::is_outage). But leases
-/// that are held are renewed and released as usual.
+/// process ends. Claims do not end with the process: they only expire. Each lease keeps one file open. Claims are not
+/// synced to the disk, so a power loss may lose the claims of the last seconds. On a full disk, no file can be made and
+/// no file can grow. An admission that needs a new or a longer file then fails with an [outage](MutexError::is_outage).
+/// But leases that are held are renewed and released as usual.
 ///
 /// Terms are measured on the wall clock, because all processes share this clock.
 ///
@@ -233,7 +234,7 @@ impl FileMutex {
     }
 
     fn directory(&self) -> io::Result<Arc<Directory>> {
-        // The value behind this lock is only replaced as a whole. So it is whole even after a panic.
+        // A poisoned lock can still be used: the directory is only replaced as a whole.
         let mut directory = self.shared.directory.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(renewed) = directory.renewed()? {
             *directory = Arc::new(renewed);
@@ -242,7 +243,7 @@ impl FileMutex {
     }
 
     fn life_locks(&self) -> MutexGuard<'_, LifeLocks> {
-        // No code that can panic runs while the map is half-changed. So the map is whole even after a panic.
+        // A poisoned lock can still be used: no code that can panic runs while the map is half-changed.
         self.shared.life_locks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

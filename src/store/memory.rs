@@ -98,7 +98,7 @@ impl MemoryMutex {
 
     /// Locks the state, and calls `decide` with the state and the current moment.
     fn decide<T>(&self, decide: impl FnOnce(&mut MemoryState, Moment) -> T) -> T {
-        // No code that can panic runs while the state is half-changed. So the state is whole even after a panic.
+        // A poisoned lock can still be used: no code that can panic runs while the state is half-changed.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         decide(&mut state, self.clock.moment())
     }
@@ -161,9 +161,9 @@ impl MemoryState {
         self.entries.insert(request.name().clone(), entry);
     }
 
-    /// Removes the expired entries of a full map. Then reserves room for as many new entries as the map still has. The
-    /// map is cleaned again only when this room is used up. So the cost of each entry does not depend on the size of
-    /// the map.
+    /// Removes the expired entries of a full map. Then reserves room, so that the number of entries can double. The map
+    /// is cleaned again only when this room is used up. So the average cost of a new entry does not depend on the size
+    /// of the map.
     #[cold]
     fn make_room(&mut self, now: Moment) {
         self.entries.retain(|_, entry| entry.is_live(now));

@@ -136,8 +136,8 @@ impl TestStore {
         RunElsewhere { memory: self.memory.clone(), lease }
     }
 
-    /// Calls the store in memory, or returns an error if the test has made the store unavailable. Then lets the time
-    /// pass that [`take`](Self::take) has set.
+    /// Returns the answer of the store in memory, or an error if the test has made the store unavailable. Before the
+    /// return, moves the clock by the time that [`take`](Self::take) has set.
     fn answer<T>(
         &self,
         attempted: impl FnOnce() -> String,

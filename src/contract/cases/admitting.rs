@@ -252,7 +252,7 @@ pub(super) fn an_admission_is_excluded_while_the_name_is_held<H: Harness>(subjec
                 subject.is_free(&claim, "an excluded admission leaves the claim free");
             }
         }
-        subject.is_held_by(&held, "an excluded admission changes nothing for the holder");
+        subject.is_held_by(&held, "an excluded admission changes nothing for the holder of the name that excludes it");
         subject.releases(&held);
         let grant = subject.is_admitted(&both);
         grant.lease().iter().for_each(|lease| subject.releases(lease));
@@ -305,7 +305,7 @@ pub(super) fn an_exclusion_is_looked_at_before_the_claim_and_the_lease<H: Harnes
         is_claim_taken(subject, &claim, &admissions[1]);
     }
     for held in [&lease, &claim] {
-        subject.is_held_by(held, "an excluded admission changes nothing for the holder");
+        subject.is_held_by(held, "an excluded admission changes neither the held lease nor the held claim");
     }
     subject.is_free(&free_claim, "an excluded admission leaves the claim free");
 }

@@ -1,4 +1,4 @@
-//! Cases of many threads that request one name: one of them wins, and no race consumes an occurrence.
+//! Cases of many threads that request one name: one of them wins, and a lost race consumes no occurrence.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -186,9 +186,9 @@ fn wide_character(byte: u8) -> char {
     char::from_u32(0x1f300 + u32::from(byte)).expect("the plane of pictographs has no gaps")
 }
 
-/// Returns a character of four bytes that is made from a hash of `run`, the beginning of all names of the case. The
-/// name consists of this character alone, so it can't begin with `run`. But most likely, no other case uses this name
-/// at the same time.
+/// Returns a name of one character, which has four bytes. All other names of the case begin with `run`, but a single
+/// character has no room for `run`. So the character is made from a hash of `run`: most likely, no other case uses this
+/// character at the same time.
 fn own_wide_character(run: &str) -> String {
     let hash = run.bytes().fold(0xcbf2_9ce4_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
     let private_use = char::from_u32(0x000f_0000 + hash % 0xfffd).expect("a plane of private use has no gaps");

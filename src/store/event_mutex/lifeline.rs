@@ -5,7 +5,8 @@ use std::fmt;
 use std::os::fd::OwnedFd;
 
 /// A descriptor that a command inherits; see [`EventMutex::lifeline`](crate::EventMutex::lifeline). The lease lasts as
-/// long as a process has the descriptor open: the command, and the processes that it starts, unless they close it.
+/// long as a process has the descriptor open. The command has the descriptor open, and so have the processes that the
+/// command starts, unless they close the descriptor.
 ///
 /// On Unix, a lifeline is an `OwnedFd`. No process inherits the descriptor by accident, because `exec` closes it. Pass
 /// it to a program on purpose, for example as a standard stream. Other systems have no lifelines.

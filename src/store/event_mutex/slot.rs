@@ -41,7 +41,7 @@ impl<Q, A> Slot<Q, A> {
         self.answer = Some(answer);
     }
 
-    /// Takes the answer out of the slot. Returns the error that `unanswered` makes if the slot is empty.
+    /// Takes the answer out of the slot. If the slot is empty, returns the error that `unanswered` makes.
     #[inline]
     pub(crate) fn take_answer(&mut self, unanswered: impl FnOnce(&Q) -> MutexError) -> Result<A, MutexError> {
         self.answer.take().unwrap_or_else(|| Err(unanswered(&self.asked)))

@@ -4,8 +4,9 @@ use std::fmt;
 
 use crate::base::escape::OneLine;
 
-/// A warning: because of a setting or a state, a store can't keep all its promises. `Display` writes the text on one
-/// line, with the next step. [`EventMutex::check`](crate::EventMutex::check) returns the warnings of a store.
+/// A warning that a store can't keep all its promises, for example because of a setting of its server. `Display` writes
+/// the text on one line, with the next step. [`EventMutex::check`](crate::EventMutex::check) returns the warnings of a
+/// store.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -220,8 +220,8 @@ fn expect_at(path: &Path, directory: &Metadata) -> io::Result<()> {
     Err(refused("the directory was replaced while it was opened"))
 }
 
-/// Makes a directory with mode 0700. Missing directories above it get mode 0755: all users can enter them, so that
-/// users can share the directory later.
+/// Makes a directory with mode 0700. Missing directories above it get mode 0755: if users share the new directory
+/// later, they must be able to enter the directories above it.
 fn make(path: &Path) -> io::Result<()> {
     if let Some(above) = path.parent() {
         DirBuilder::new().recursive(true).mode(0o755).create(above)?;

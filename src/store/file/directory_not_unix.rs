@@ -19,8 +19,8 @@ impl Directory {
         Ok(Self { path: path.to_owned() })
     }
 
-    /// Checks that the path still exists. If it does, returns `None`: this value has no descriptor, so it never has to
-    /// be opened again.
+    /// Checks that the path still exists. If the path exists, returns `None`: this value has no descriptor that would
+    /// have to be opened again.
     pub(super) fn renewed(&self) -> io::Result<Option<Self>> {
         self.path.metadata().map(|_| None)
     }

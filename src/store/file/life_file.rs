@@ -1,7 +1,9 @@
 //! The life files of a mutex. A locked life file says that its holder still lives.
 //!
-//! Only a holder locks a life file exclusively. A read takes a shared lock for a moment, and does so under the lock of
-//! the mutex. So a read disturbs no other read and no create.
+//! Only a holder locks a life file exclusively. A read locks the life file in shared mode for a moment, so it disturbs
+//! no other read. The read holds the lock of the mutex meanwhile, so it disturbs no create. A read that did not get the
+//! lock of the mutex in time locks the life file, too. Then a create may find this life file locked, and uses the life
+//! file with the next number.
 
 #[cfg(unix)]
 use std::fs::File;

@@ -1,5 +1,5 @@
-//! A mutex and its state. Each read, grant, renewal and release happens here, under the lock of the mutex. Only a read
-//! can do without the lock, if the lock does not become free in time.
+//! A mutex and its state. Each grant, renewal and release happens here, under the lock of the mutex. A read happens
+//! under this lock, too, unless the lock does not become free in time.
 
 use std::iter;
 

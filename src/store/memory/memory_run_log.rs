@@ -15,7 +15,7 @@ pub(crate) struct MemoryRunLog(Mutex<HashMap<Box<str>, EventLog>>);
 
 impl MemoryRunLog {
     fn locked(&self) -> MutexGuard<'_, HashMap<Box<str>, EventLog>> {
-        // No code that can panic runs while the map is half-changed. So the map is whole even after a panic.
+        // A poisoned lock can still be used: no code that can panic runs while the map is half-changed.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -16,8 +16,8 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 /// The longest pause between two tries.
 const LONGEST_PAUSE: Duration = Duration::from_millis(1);
 
-/// The length of the last part of a wait, which has no pauses. Other processes may lock the file so often that it is
-/// free only for moments, and a thread that pauses would miss these moments.
+/// The length of the last part of a wait. In this part, the thread does not pause between its tries. Other processes
+/// may lock the file so often that it is free only for moments, and a thread that pauses would miss these moments.
 const WITHOUT_PAUSES: Duration = Duration::from_secs(1);
 
 /// A locked file. The drop of this value unlocks the file.
@@ -27,7 +27,7 @@ pub(crate) struct MutexLock(OpenFile);
 pub(crate) enum LockKind {
     /// For a decision on this mutex.
     Exclusive,
-    /// For a decision on another mutex: a name of this mutex excludes the admission there.
+    /// For a decision on another mutex: the admission there is excluded if a name of this mutex is held.
     Shared,
 }
 
