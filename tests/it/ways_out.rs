@@ -585,7 +585,7 @@ const ROWS: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "a callback that checks is running",
+        "a callback that checks for its cancellation is running",
         &[
             "ways_out::a_callback_that_looks_ends_at_each_signal",
             "shutdown::a_callback_is_told_its_hooks_run_and_its_lease_goes_back_last",
