@@ -47,8 +47,8 @@
 //! - [`Event::without_overlapping`] takes a **lease** named after the event. While the lease is held, no second run of
 //!   the event is admitted, on any thread, process or host that shares the store.
 //! - [`Event::on_one_server`] takes a **claim** named after the event *and* the scheduled instant. Each occurrence
-//!   starts at most once, as long as the servers' ticks are less than five minutes apart. Lease and claim are taken
-//!   together or not at all, so that a process that loses the race does not use up an occurrence.
+//!   starts at most once, if the clocks and the ticks of the servers differ by less than five minutes. Lease and claim
+//!   are taken together or not at all, so that a process that loses the race does not use up an occurrence.
 //! - [`Event::once_per`] takes a **permit** for an hour, day, week or month. The first server that asks in this period
 //!   runs the event; the others skip it.
 //!

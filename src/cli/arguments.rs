@@ -106,7 +106,7 @@ fn of_operators() -> [Command; 7] {
                 .default_value("")
                 .help("Only leases whose names begin with this text"),
         ),
-        about("unlock", "Free a lease: ask its holder to stop, and wait until it has")
+        about("unlock", "Free a lease: ask its holder to stop, and wait until it has stopped")
             .arg(Arg::new("name").value_name("NAME").required(true).help("The name, as `locks` shows it"))
             .arg(duration("wait").short('w').default_value("60s").help("How long to wait for the holder"))
             .arg(
@@ -155,7 +155,7 @@ fn supervised(command: Command) -> Command {
         )
         .arg(option("every", "TIMES").allow_hyphen_values(true).help(
             "The scheduled times: the five fields of the crontab line, such as '*/5 * * * *'; or an interval, such as 90m, \
-             counted from 1970-01-01 UTC: each of its times runs once, if cron calls this within the next five minutes",
+             counted from 1970-01-01 UTC: each of its times runs once, if cron calls this within five minutes after that time",
         ))
         .arg(option("timezone", "ZONE").requires("every").help("The zone of the scheduled times [default: the machine's own]"))
         .arg(flag("on-one-server").requires("every").help("Run each scheduled time on one server only"))

@@ -29,7 +29,7 @@ use crate::time::clock::{Clock, shown::HumanDuration};
 use crate::time::zone::Zone;
 
 const NO_RUNS: &str =
-    "no run is on record: `soloist run --log 20` keeps the last 20, `with_run_log(20)` those of a schedule";
+    "no run is on record: `soloist run --log 20` keeps the last 20 runs, and so does `with_run_log(20)` of a schedule";
 
 /// A lease, as `locks --json` shows it.
 #[derive(serde::Serialize)]

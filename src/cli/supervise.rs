@@ -36,8 +36,8 @@ pub(super) const HOW_TO_RUN: &str =
     "Write: soloist run --name NAME --store URL -- COMMAND. docs/guide/from_flock.md has the options of `flock`.";
 
 /// The exit code if the store can't be opened, or was unavailable: `EX_NOINPUT`, as in `flock` for its file. It is also
-/// the code if the command succeeded without protection, or if its lease could not be released. So the code 0 says that
-/// the command succeeded, and had its lease to the end.
+/// the code if the command succeeded, but ran without protection, or if it succeeded, but its lease could not be
+/// released. So if the command was run, the code 0 says that the command succeeded, and had its lease to the end.
 const STORE: u8 = 66;
 
 /// The exit code if the command could not be started: `EX_UNAVAILABLE`, as in `flock`.
@@ -190,7 +190,7 @@ fn event(arguments: &ArgMatches, now: DateTime<Utc>) -> Event {
             let zone = arguments.get_one::<String>("timezone").map_or("local", String::as_str);
             let event = event.timezone(zone);
             match interval(arguments) {
-                // cron calls this program more often than the interval. Only a claim shows which times have run.
+                // cron calls this program several times in each interval. Only a claim shows which times have run.
                 Some(interval) => event.every(interval).on_one_server(),
                 None => event.cron(every),
             }
@@ -295,8 +295,8 @@ fn now() -> Result<DateTime<Utc>, CommandFailure> {
 fn code(entry: &Entry, conflict: u8) -> u8 {
     match entry.verdict() {
         Verdict::Ran(outcome) => code_of(outcome),
-        // Another process has taken this occurrence, or waits to run it. That is what `--on-one-server`, `--every` or
-        // `--on-overlap` ask for.
+        // Another process has taken this occurrence, or waits to run it. The user asked for that, with
+        // `--on-one-server`, `--every` or `--on-overlap`.
         Verdict::Skipped(SkipReason::RanElsewhere(_) | SkipReason::Queued(_)) => 0,
         Verdict::Skipped(SkipReason::StoreUnavailable(_)) => STORE,
         // The code is never 0 here, because a stuck run must be noticed: if a program exits with 0, its messages are

@@ -26,8 +26,8 @@ const GRACE: Duration = Duration::from_secs(5);
 /// The longest time between the end of a command and the end of its lease.
 const SETTLING: Duration = Duration::from_secs(5);
 
-/// The time by which a request to stop outlives the lease, or the operator's wait if that is longer. So the holder can
-/// still read the request.
+/// The additional time of a request to stop. The request expires this long after the end of the lease, or after the end
+/// of the operator's wait if that is later. So the holder can still read the request.
 const MARGIN: Duration = Duration::from_secs(10);
 
 /// The time between two reads of the store.

@@ -68,7 +68,7 @@ use connection::Connection;
 /// | an admission that is granted, of up to a hundred events | 2, and 1 for a clean-up | 1 |
 /// | an admission that is refused | 1 | 0 |
 /// | a release, of up to a hundred leases | 1 | 1 |
-/// | a renewal of all leases of a term | 1 | 1 |
+/// | a renewal of all leases that have equal terms | 1 | 1 |
 /// | `exists`, `held` | 1 | 0 |
 /// | `break_lease` | 2 | 1 |
 ///
@@ -110,8 +110,8 @@ use connection::Connection;
 ///
 /// A call takes four seconds at most, or the [`timeout`](MysqlMutexBuilder::timeout) that is set. This time includes
 /// the look-up of the host and the handshake. [`break_lease`](crate::EventMutex::break_lease) makes two calls. If
-/// another open transaction has locked a row, the call waits for a quarter of its time, but at least for a second. Then
-/// the call fails, but only for this name.
+/// another open transaction has locked the row of a name, the call waits for a quarter of its time, but at least for a
+/// second. Then the call fails, but only for this name.
 ///
 /// If an answer is lost, the request is sent once more on a new connection. If it stays unknown whether a name was
 /// granted, a later call of this process releases the name first, and spends at most a quarter of its time on that. If

@@ -77,20 +77,21 @@ use connection::Connection;
 /// | an admission that is granted, of up to a hundred events | 2, and 1 for a clean-up | 1 |
 /// | an admission that is refused | 1 | 0 |
 /// | a release, of up to a hundred leases | 1 | 1 |
-/// | a renewal of all leases of a term | 1 | 1 |
+/// | a renewal of all leases that have equal terms | 1 | 1 |
 /// | `exists`, `held` | 1 | 0 |
 /// | `break_lease` | 2 | 1 |
 ///
 /// If the server's clock was set back, an admission may find a lease that is to end later than one term from now. The
 /// admission then takes two more round trips and one more commit. An admission that loses the race between its read and
-/// its write reads again, which costs two more round trips. Such an admission writes nothing, and no error appears in
-/// the server's log.
+/// its write reads again, which costs two more round trips. The lost race writes nothing, and causes no error in the
+/// server's log.
 ///
 /// Admissions use transaction-level advisory locks (`pg_advisory_xact_lock`). The keys of the locks are hashes of names
 /// and of a secret in the table. These are the locks:
 ///
-/// - Admissions that ask for one name at the same moment queue for the lock of this name. Another lock elects one of
-///   these admissions to write. The others wait for the elected admission, and then read again, all at once.
+/// - If several admissions ask for one name at the same moment, they wait in a queue for the lock of this name. Another
+///   lock elects one of these admissions to write. The others wait for the elected admission, and then read again, all
+///   at once.
 /// - All admissions that an [excluding](crate::store::Admission::unless) name can refuse share the lock of this name.
 /// - All admissions share one more lock. An admission of more than 50 names takes only this lock, and does not share
 ///   it: it waits for all other admissions.
@@ -127,8 +128,8 @@ use connection::Connection;
 ///
 /// A call takes four seconds at most, or the [`timeout`](PostgresMutexBuilder::timeout) that is set. This time includes
 /// the look-up of the host and the handshake. [`break_lease`](crate::EventMutex::break_lease) makes two calls. If
-/// another open transaction has locked a row, the call waits for a quarter of its time. Then the call fails, but only
-/// for this name.
+/// another open transaction has locked the row of a name, the call waits for a quarter of its time. Then the call
+/// fails, but only for this name.
 ///
 /// If an answer is lost, the request is sent once more on a new connection. If it stays unknown whether a name was
 /// granted, a later call of this process releases the name first, and spends at most a quarter of its time on that. If

@@ -3,16 +3,16 @@
 //! The scope is the fleet: all processes that use the server. The clock is the server's. If a process crashes, its
 //! lease stays until its term ends, and its claim stays until it expires.
 //!
-//! Each lease and each claim has a key. All keys of a prefix lie on one slot of a cluster. One script ends leases and
-//! decides on admissions, in one step. For an admission, the script reads the claim and the lease, and writes both if
-//! both are free. A refused admission writes nothing. All grants of a call get one token: the last token plus one, or
-//! the server's time in microseconds if that is larger. So tokens rise even if the server restarts without its data. A
-//! release or an extension changes an entry only if the entry has the owner of the request.
+//! Each lease and each claim has a key. All keys of a prefix lie on one hash slot of a cluster. One script ends leases
+//! and decides on admissions, in one step. For an admission, the script reads the claim and the lease, and writes both
+//! if both are free. A refused admission writes nothing. All grants of a call get one token: the last token plus one,
+//! or the server's time in microseconds if that is larger. So tokens rise even if the server restarts without its data.
+//! A release or an extension changes an entry only if the entry has the owner of the request.
 //!
-//! A call passes through these files in this order: from here to `server/server_mutex.rs` (the meaning of an answer),
-//! `server/attempts.rs` (the attempts), `engine.rs` (the requests on a connection; `calls_and_replies.rs` writes and
-//! reads them), `connection.rs` (the driver's commands and its parser), and `stream.rs` (the socket). On the server,
-//! `scripts/carry_out.lua` decides.
+//! A call begins in this file, and passes through these files in this order: `server/server_mutex.rs` (the meaning of
+//! an answer), `server/attempts.rs` (the attempts), `engine.rs` (the requests on a connection; `calls_and_replies.rs`
+//! writes and reads them), `connection.rs` (the driver's commands and its parser), and `stream.rs` (the socket). On the
+//! server, `scripts/carry_out.lua` decides.
 //!
 //! `topology.rs` finds the server for a new connection. It asks Sentinels for the primary, or asks a node of a cluster
 //! which node has the slot. After a failover, a connection breaks, or its server answers `MOVED` or `READONLY`. The
@@ -82,7 +82,7 @@ use engine::RedisEngine;
 /// | `{soloist}:none` | no value, ever: a new connection asks a node of a cluster for this key, to learn whether the node has the slot | |
 /// | `{soloist}:check` | an empty text: [`check`](crate::EventMutex::check) writes it to learn whether the server takes writes | after a millisecond |
 ///
-/// The prefix is the hash tag of all keys, so that all keys lie on one slot of a cluster.
+/// The prefix is the hash tag of all keys, so that all keys lie on one hash slot of a cluster.
 ///
 /// The value of a lease, claim or marker is a text such as
 /// `v1 OWNER token=1772366400000000 term=60000 since=2026-03-01T02:30:00.000Z pid=4711 host=web-1 app=shop`. In a key,

@@ -16,13 +16,14 @@
 //! writes the rows of all granted admissions, in the order of their names. It inserts each row, or replaces a row that
 //! has ended and has a lower token.
 //!
-//! If the transaction could write none of its rows, another process won the race, and the admission reads again. If it
-//! could write only some rows, the transaction must fail. So its last statement inserts the other processes' rows a
-//! second time, which violates the primary key. Therefore an admission that lost the race commits nothing, at any
+//! If the transaction could write none of its rows, another process won the race, and the admission reads again. If the
+//! transaction could write only some of its rows, it must fail. So its last statement inserts the other processes' rows
+//! a second time, which violates the primary key. Therefore an admission that lost the race commits nothing, at any
 //! isolation level. The admission does not rely on the server's count of affected rows.
 //!
-//! On PostgreSQL, processes that ask for one name at the same time queue, so that a lost race causes no error. Only one
-//! of these processes may write. The others wait for its commit, write nothing, and leave the queue together.
+//! On PostgreSQL, if several processes ask for one name at the same time, they wait in a queue, so that a lost race
+//! causes no error. Only one of these processes may write. The others wait for its commit, write nothing, and leave the
+//! queue together.
 //!
 //! The first read includes the names that exclude an admission. The transaction reads these names again, and commits
 //! nothing if one of them is held. On MySQL, the transaction reads them with locks, after its rows are written. On

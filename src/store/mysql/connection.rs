@@ -132,7 +132,8 @@ async fn read(conn: &mut Conn, statements: &str) -> mysql_async::Result<Vec<Text
     };
     let (mut answer, mut rows) = (conn.query_iter(statements).await?, Vec::new());
     loop {
-        // The loop ends only after an empty read, because the error of a later statement comes with that read.
+        // If a later statement has failed, the answer says that it is empty, and only the next read returns the error.
+        // So the loop reads once more when the answer is empty.
         let was_empty = answer.is_empty();
         let found: Vec<Found> = answer.collect().await?;
         rows.extend(found.iter().map(|row| (0..row.len()).map(|at| text(row.as_ref(at))).collect::<TextRow>()));

@@ -28,7 +28,7 @@ impl ServerAddress for Address {
     const TLS: &'static str = "?sslmode=require";
 
     fn is_overheard(&self) -> bool {
-        // If the URL has `hostaddr`, the driver connects to these addresses instead of the hosts'.
+        // If the URL has `hostaddr`, the driver connects to the addresses in `hostaddr`, and looks up no host.
         let is_far = match self.config.get_hostaddrs() {
             [] => self.config.get_hosts().iter().any(|host| matches!(host, Host::Tcp(host) if !is_this_host(host))),
             addresses => !addresses.iter().all(|address| is_this_host(&address.to_string())),

@@ -23,8 +23,8 @@ pub(super) struct Connection {
     client: Client,
     transport: Transport,
     /// The settings of each call, which end with its transaction. These settings limit the waits. They let each
-    /// statement see all committed rows, so that a lost race is no error. All names of operators, functions and types
-    /// mean the server's own.
+    /// statement see all committed rows, so that a lost race is no error. They make all names of operators, functions
+    /// and types mean the server's own.
     settings: String,
     tables: Tables,
 }
@@ -66,7 +66,7 @@ where
     let runtime = DriverRuntime::new().map_err(Failure::not_asked)?;
     let connect = async {
         let (client, connection) = config.connect(by).await?;
-        // If an error ends the connection, the next request returns it.
+        // If an error ends the connection, the next request returns this error.
         Ok((client, tokio::spawn(async move { _ = connection.await })))
     };
     let refused = |failure: Failure| failure.while_connecting("max_connections");

@@ -15,9 +15,7 @@ pub(super) fn warnings(health: &[TextRow]) -> Vec<StoreWarning> {
     let values_of = |field: &str| values_of(health, field);
     let version: u32 = values_of("version").first().and_then(|version| version.parse().ok()).unwrap_or(0);
     let forgets = |how: &str| {
-        StoreWarning::new(format_args!(
-            "the table loses its leases when the server ends, because {how}: replace it by a permanent table"
-        ))
+        StoreWarning::new(format_args!("the table can lose its leases, because {how}: replace it by a permanent table"))
     };
     let is_replica = values_of("replica") == ["true"];
     let dead = values_of("dead").first().and_then(|dead| dead.parse().ok()).unwrap_or(0);
@@ -77,7 +75,7 @@ mod tests {
                  them away (the oldest backend_xmin in pg_stat_activity, pg_prepared_xacts or pg_replication_slots), then \
                  VACUUM the table",
                 "the server's version 9 is older than 12, the oldest that is supported: update it",
-                "the table loses its leases when the server ends, because it is UNLOGGED: replace it by a permanent table",
+                "the table can lose its leases, because it is UNLOGGED: replace it by a permanent table",
                 "the table is wrong: its primary key is not the name alone; drop it while nothing runs, \
                  and create it with create_table() or `soloist create-table`",
                 "the table is wrong: names are not compared byte by byte; drop it while nothing runs, \

@@ -45,8 +45,8 @@ fn refused(error: &DbError) -> Failure {
 fn meaning(code: &str) -> (AskAgain, &'static str) {
     use AskAgain::{Later, Never, Now};
 
-    let wrong_login = "the user or the password in the url is wrong, or pg_hba.conf lets no client in from here, or not \
-                       without TLS";
+    let wrong_login = "the user or the password in the url is wrong, or pg_hba.conf lets no client in from here, or only \
+                       with TLS";
     match code {
         // A unique key was taken, two transactions conflicted or waited for each other, or another process is creating
         // the table.

@@ -50,7 +50,7 @@ const LOGS_AT_ONCE: usize = 4;
 pub(super) struct RedisEngine {
     target: Target<Address>,
     prefix: Prefix,
-    /// The index of the server in the URL that answered last. This server is asked first.
+    /// The server that answered last, as its index in the list of the URL. This server is asked first.
     answered_last: AtomicUsize,
     /// The owners whose admissions were granted at a second attempt, each with a moment. Until this moment, the server
     /// may still accept the first copy of the admission. So a release before this moment revokes the owner.
@@ -95,9 +95,9 @@ impl RedisEngine {
     }
 
     /// Waits until enough replicas have the changes. If too few replicas confirm in time, all requests to end a name
-    /// fail, and new leases and claims are released. Then all admissions fail, too: a refusal may be due to one of the
-    /// new leases. A request to end a name that was not held also fails, because an earlier request may have released
-    /// the name without a confirmation.
+    /// fail. A request to end a name that was not held also fails, because an earlier request may have released the
+    /// name without a confirmation. New leases and claims are released. If there were any, all admissions fail, because
+    /// a refusal may be due to one of the new leases.
     fn wait_for_replicas(&self, attempt: &mut Attempt<Connection>, admissions: &[&Admission], answers: &mut Answers) {
         let granted = admissions.iter().zip(&answers.admissions).filter(|(_, decided)| is_granted(decided));
         let granted: Vec<&Admission> = granted.map(|(admission, _)| *admission).collect();
@@ -272,8 +272,8 @@ impl Engine for RedisEngine {
 
     fn health(&self, attempt: &mut Attempt<Connection>) -> Result<Health, Failure> {
         let last = cmd("GET").arg(self.prefix.with("token")).take();
-        // The first two commands have a key, so another node of a cluster answers them with an error. That is no
-        // failure here.
+        // The first two commands have a key, so a node of a cluster without the slot answers them with an error. Such
+        // an error is no failure here.
         let commands = [last, self.harmless_write(), cmd("TIME"), cmd("INFO")];
         let answers = attempt.connection.exchange(attempt.until, &commands)?;
         answers[2..].iter().try_for_each(unless_refused)?;

@@ -62,8 +62,8 @@ fn more_telling(before: Option<Failure>, failure: Failure) -> Failure {
     said
 }
 
-/// Returns a command that a node answers only if it has the slot of this prefix, and the slot is not being moved. The
-/// command asks for a key that never exists. If the slot is being moved, the node answers with an error.
+/// Returns a command that asks for a key that never exists. A node answers this command with an error if the node does
+/// not have the slot of this prefix, or if the slot is being moved.
 pub(super) fn question_of_slot(prefix: &Prefix) -> Cmd {
     cmd("EXISTS").arg(prefix.with("none")).take()
 }

@@ -12,7 +12,7 @@ use crate::base::{per_process::PerProcess, progress};
 use crate::store::event_mutex::admission::Admitted;
 use crate::time::clock::{Clock, moment::Moment, random_below};
 
-/// The first pause before a retry, if the server has no room or is starting.
+/// The first pause before a retry, if the server has no room for another connection, or is starting.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 
 /// The longest of these pauses. Each pause is twice as long as the pause before.
@@ -39,10 +39,10 @@ pub(super) struct PendingRelease {
     pub(super) request: EndRequest,
     /// The earliest moment to send the release.
     pub(super) from: Moment,
-    /// The moment at which the name has expired by itself.
+    /// The moment by which the name has expired by itself.
     pub(super) until: Moment,
-    /// Whether this release is sent alone, because it failed before or got no answer in time. If it were sent with
-    /// other releases, it could delay these, for example while another transaction has locked its row.
+    /// Whether this release is sent alone, because it failed before, or got no answer in time. In one request with
+    /// other releases, it could delay the others: for example, another transaction may have locked the row of its name.
     pub(super) goes_alone: bool,
 }
 
@@ -100,9 +100,9 @@ impl<E: Engine> Server<E> {
     /// asynchronous runtime, another thread does both.
     ///
     /// After a failure on an idle connection, `exchange` is retried once on a new connection. After a failure that a
-    /// new connection may cure, it is retried once, too. While the server has no room or is starting, it is retried
-    /// until the deadline. So `exchange` can run several times, and its requests must be idempotent: each request names
-    /// its owner.
+    /// new connection may cure, it is retried once, too. While the server has no room for another connection, or is
+    /// starting, `exchange` is retried until the deadline. So `exchange` can run several times, and its requests must
+    /// be idempotent: each request names its owner.
     pub(crate) fn call<T: Send>(
         &self,
         exchange: impl FnMut(&mut Attempt<E::Connection>) -> Result<T, Failure> + Send,
@@ -154,8 +154,8 @@ impl<E: Engine> Server<E> {
             }
             let goes_on = match failure.retry {
                 AskAgain::Later => {
-                    // A server without room may name the reason, or just close the connection. A failure with a code
-                    // says more.
+                    // A server that has no room for another connection may send an error with a code, or may just
+                    // close the connection. The failure with a code says more, so it is kept.
                     no_room = no_room.filter(|before| before.code().is_some()).or_else(|| Some(failure.clone()));
                     pauses(&mut pause, until)
                 }
@@ -164,7 +164,8 @@ impl<E: Engine> Server<E> {
             };
             may_retry &= failure.retry == AskAgain::Later;
             if !goes_on {
-                // The failure of a server without room says more than a last attempt that ran out of time.
+                // If the server had no room for another connection, or was starting, that earlier failure says more
+                // than a timeout of the last attempt.
                 let is_away = failure.is_timeout() || failure.retry == AskAgain::Later;
                 let why = no_room.filter(|_| is_away).unwrap_or(failure);
                 return Err(why.perhaps_done(may_have_happened).within(target.timeout));

@@ -58,7 +58,7 @@ pub(crate) fn difference_warning(
 /// clock. `ahead` says how far.
 pub(crate) fn set_back_warning(ahead: Duration) -> Option<StoreWarning> {
     let text = format_args!(
-        "the server's clock was set back by {} or more: a lease that a dead process left blocks its event for one more term, from \
+        "the server's clock was set back by {} or more: the lease of a dead process blocks its event for one more term, from \
          the next tick that asks for it; find out what set the clock; if the clock is wrong now, correct it while nothing runs",
         HumanDuration(ahead)
     );
@@ -78,7 +78,7 @@ mod tests {
         assert_eq!(set_back_warning(Duration::from_secs(1)), None);
         assert_eq!(
             set_back_warning(Duration::from_secs(23 * 3600)).unwrap().to_string(),
-            "the server's clock was set back by 23 h 0 min or more: a lease that a dead process left blocks its event for one more \
+            "the server's clock was set back by 23 h 0 min or more: the lease of a dead process blocks its event for one more \
              term, from the next tick that asks for it; find out what set the clock; if the clock is wrong now, correct it while \
              nothing runs"
         );

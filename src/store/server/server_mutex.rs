@@ -48,7 +48,7 @@ impl<E: Engine> Server<E> {
     ) -> Result<Admitted, MutexError> {
         let may_be_ours = match &answer {
             Ok(Admitted::Granted(_)) => false,
-            // The first attempt may have been granted, or may still be granted.
+            // An earlier attempt may have been granted, or may still be granted.
             Ok(_) => again,
             Err(failure) => again || failure.may_have_happened,
         };
@@ -77,8 +77,8 @@ impl<E: Engine> Server<E> {
     fn released(&self, asked: &LeaseRelease, answer: Result<bool, Failure>, again: bool) -> Result<bool, MutexError> {
         let (lease, now) = (asked.lease(), Clock::system().moment());
         match answer {
-            // If there was an earlier attempt, and the lease's deadline has passed, the lease may have ended before
-            // that attempt. So the owner may not have released it.
+            // If there was an earlier attempt, and the lease's deadline has passed, the lease may have ended by itself
+            // before that attempt. So it is not known that a release ended the lease, and the answer is `false`.
             Ok(was_ours) => Ok(was_ours && !(again && lease.deadline() <= now)),
             Err(failure) => {
                 let from = now.plus(asked.minimum_hold().map_or(Duration::ZERO, Term::get));
@@ -177,7 +177,7 @@ impl<E: Engine> EventMutex for Server<E> {
     fn break_lease(&self, name: &MutexName) -> Result<Option<Held>, MutexError> {
         let held = self.held(Names::of(name))?.pop();
         // The request names the owner that was just read. So it breaks no other lease, even if it arrives late or
-        // twice. It is also sent if the name is free, because replicas may have to confirm that.
+        // twice. It is also sent if the name is free, because replicas may still have to confirm an earlier release.
         let holder = held.as_ref().and_then(Held::holder);
         let owner = holder.map_or_else(Owner::unique, Holder::owner);
         let end = EndRequest { name: name.clone(), owner, end: End::Now };

@@ -14,8 +14,8 @@ impl<E: Engine> RunLog for Server<E> {
     fn write(&self, records: &[RunRecord], keep: usize) -> Result<(), MutexError> {
         let events = by_event(records);
         let names: Vec<&str> = events.keys().copied().collect();
-        // A record that would be surplus is not written. If the answer was lost, the retry would write it again as a
-        // new record.
+        // A record that would be surplus is not written. Otherwise this call would write the record and delete it. If
+        // the answer was lost, the retry would write it again, as a new record.
         let new = events.into_values().flat_map(|new| add(Vec::new(), &new, keep).into_iter().rev());
         let new: Vec<RunRecord> = new.map(|run| run.record).collect();
         let written = self.call(|attempt| {

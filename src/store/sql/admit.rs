@@ -54,7 +54,8 @@ impl<S: Session> SqlEngine<S> {
         let asked = admissions.iter().flat_map(|admission| [admission.claim(), admission.lease()]).flatten();
         let asked: BTreeSet<RowKey> = asked.map(|request| RowKey::of(request.name())).collect();
         let excluding = admissions.iter().flat_map(|admission| admission.excluded_by()).map(RowKey::of).collect();
-        // The number of deadlocks, and of races that were lost to a process whose rows no read shows.
+        // The number of attempts: the present attempt, and the attempts before it that were lost to a deadlock, or to a
+        // process whose rows no read shows.
         let mut tries = 1;
         let (mut last, mut has_lost): (Option<(Snapshot, Lost)>, _) = (None, false);
         loop {

@@ -123,8 +123,9 @@ impl<S: Session> SqlEngine<S> {
         Ok(were_ours.into_iter().map(Ok).collect())
     }
 
-    /// Ends these leases by one statement. Deadlines move only within the window of the call, because a late copy of
-    /// the statement must not prolong a lease that was shortened meanwhile.
+    /// Ends these leases by one statement. A renewal or a minimum hold moves the deadlines only if the statement is
+    /// carried out within the window of the call. Otherwise a late copy of the statement could prolong a lease that was
+    /// shortened meanwhile.
     fn end_alike(&self, attempt: &mut Attempt<S>, end: End, names: &[&[String; 2]]) -> Result<Vec<TextRow>, Failure> {
         let ours = names.iter().map(|[key, owner]| format!("(name = '{key}' AND owner = '{owner}')"));
         let ours = ours.collect::<Vec<_>>().join(" OR ");
@@ -301,7 +302,7 @@ fn together_or_alone<S, Q, A>(
     Ok(answers)
 }
 
-/// Deletes rows that have ended, except those that another transaction has locked. Returns their number.
+/// Deletes rows that have ended, except rows that another transaction has locked. Returns the number of deleted rows.
 pub(super) fn purge<S: Session>(attempt: &mut Attempt<S>) -> Result<u64, Failure> {
     count::<S>(&rows(attempt, S::CLEAN_UP, &[("batch", &PURGED_AT_ONCE)])?)
 }

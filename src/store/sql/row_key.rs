@@ -77,7 +77,8 @@ mod tests {
         keys.dedup();
         assert_eq!(keys.len(), 5);
         assert!(keys.iter().all(|key| key_text::name_at(key).is_none()), "what was cut is not known");
-        // No user can write such an end into a name that is not cut.
+        // `%~` is only in the key of a name that was cut. A `%` that a user writes into a name becomes `%25` in the
+        // key.
         assert!(!key(&MutexName::lease("a%~b").unwrap()).contains("%~"));
     }
 }

@@ -297,7 +297,7 @@ fn an_empty_store_says_so_in_words() {
         ("locks", "nothing is held\n"),
         (
             "log j",
-            "no run is on record: `soloist run --log 20` keeps the last 20, `with_run_log(20)` those of a schedule\n",
+            "no run is on record: `soloist run --log 20` keeps the last 20 runs, and so does `with_run_log(20)` of a schedule\n",
         ),
         ("check", "the store answers, and nothing is wrong with it\n"),
     ];

@@ -168,7 +168,7 @@ fn a_table_that_is_not_as_it_should_be_is_warned_of<S: SqlServer>() {
         ]
     } else {
         [
-            ("SET UNLOGGED", "the table loses its leases when the server ends, because it is UNLOGGED"),
+            ("SET UNLOGGED", "the table can lose its leases, because it is UNLOGGED"),
             ("ALTER name TYPE text COLLATE \"en-x-icu\"", "names are not compared byte by byte"),
             ("DROP CONSTRAINT soloist_mutexes_pkey", "its primary key is not the name alone"),
         ]

@@ -49,7 +49,7 @@ fn a_plain_connection_to_a_server_that_wants_encryption_is_refused<S: Trouble>()
     let advice = if text.contains(" in mysql:") {
         "; the user or the password in the url is wrong, or the server wants TLS: write ?ssl-mode=REQUIRED"
     } else {
-        "; the user or the password in the url is wrong, or pg_hba.conf lets no client in from here, or not without TLS"
+        "; the user or the password in the url is wrong, or pg_hba.conf lets no client in from here, or only with TLS"
     };
     assert!(text.ends_with(advice), "{text}");
 }

@@ -8,9 +8,9 @@
 -- until:      the server's time at the deadline of the call, in microseconds
 --
 -- Returns, after the commit, the number of written rows, and their token. No row is written if another owner was
--- granted one of these names since the rows were read. No row is written, either, if a name already has a row of the
--- same owner, released or not: then this request is a late copy. A query counts the rows, because the server's own
--- count of affected rows depends on a setting of the client.
+-- granted one of these names since the rows were read. No row is written, either, if a name already has a row with the
+-- owner of this request, released or not: then this request is a late copy. A query counts the rows, because the
+-- server's own count of affected rows depends on a setting of the client.
 --
 -- If a statement fails, the statements after it are not run, so that nothing is committed.
 --
@@ -35,11 +35,11 @@ ON DUPLICATE KEY UPDATE
     released = IF(@soloist_takes, VALUES(released), released),
     term_us = IF(@soloist_takes, VALUES(term_us), term_us),
     occurrence = IF(@soloist_takes, VALUES(occurrence), occurrence);
--- If this transaction wrote a row but must not be committed, this statement makes it fail: it inserts rows that exist
--- already, which the primary key refuses. It inserts the rows that another owner was granted since the read. It inserts
--- all rows if the server's time is outside of the window, or if an excluding name is held. The statement reads only
--- these names, because it locks all rows that it reads. If the transaction wrote no row, the statement inserts nothing,
--- and the commit changes nothing.
+-- If this transaction wrote a row but must not be committed, the next statement makes the transaction fail. The
+-- statement inserts rows that exist already, which the primary key refuses: the rows that another owner was granted
+-- since the read. It inserts all rows if the server's time is outside of the window, or if an excluding name is held.
+-- The statement reads only these names, because it locks all rows that it reads. If the transaction wrote no row, the
+-- statement inserts nothing, and the commit changes nothing.
 --
 -- The excluding names are read, and locked, after the rows were written, at any isolation level. Two admissions that
 -- exclude each other then wait for each other. The server ends one of them, and that admission reads again. These locks

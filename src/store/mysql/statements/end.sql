@@ -15,8 +15,8 @@ SET @soloist_now = UTC_TIMESTAMP(6);
 SET @soloist_micros = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', CAST(@soloist_now AS DATETIME(6)));
 SELECT name, owner FROM {mutexes} FORCE INDEX (PRIMARY)
 WHERE expires_at > CAST(@soloist_now AS DATETIME(6)) AND NOT released AND ({ours}) FOR UPDATE;
--- An ended row that still has its owner is released, too. Otherwise the name would be held again if the clock was set
--- back.
+-- If a row has ended by itself, but still has the owner of the request, a release marks the row as released, too.
+-- Otherwise the name would be held again if the clock was set back.
 UPDATE {mutexes} FORCE INDEX (PRIMARY)
 SET expires_at = IF(
         {micros} = 0, LEAST(expires_at, CAST(@soloist_now AS DATETIME(6))),

@@ -9,10 +9,10 @@
 --
 -- Returns, as the last row, the number of written rows, and their token. No row is written if another owner was granted
 -- one of these names, or an excluding name, since the rows were read. No row is written, either, if a name already has
--- a row of the same owner, released or not: then this request is a late copy. No row is written if the server's time is
--- outside of the window. The token is 0 if another process is elected to write.
+-- a row with the owner of this request, released or not: then this request is a late copy. No row is written if the
+-- server's time is outside of the window. The token is 0 if another process is elected to write.
 --
--- The server runs statements that are sent together as one transaction: all of them or none.
+-- The statements of this file are sent in one request. The server runs them as one transaction: all of them or none.
 --
 -- The keys of all locks depend on a secret in the table, so that a user without the right to read the table can't
 -- compute the keys. The first of all admissions writes the secret.
@@ -79,9 +79,10 @@ WITH written AS (
     RETURNING 1
 )
 SELECT count(*), current_setting('soloist.token') FROM written;
--- If this transaction wrote a row but must not be committed, this statement makes it fail: it inserts rows that exist
--- already, which the primary key refuses. It inserts a row that another owner has after all, because that owner did not
--- queue, or renewed at the last moment. It inserts all rows if the window has passed.
+-- If this transaction wrote a row but must not be committed, the next statement makes the transaction fail. The
+-- statement inserts rows that exist already, which the primary key refuses. It inserts a row that another owner has
+-- after all, because that owner did not queue, or renewed at the last moment. It inserts all rows if the window has
+-- passed.
 INSERT INTO {mutexes} SELECT * FROM {mutexes}
 WHERE name IN ({names}) AND (
     owner NOT IN ({owners}) OR token <> current_setting('soloist.token')::bigint

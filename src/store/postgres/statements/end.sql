@@ -6,8 +6,10 @@
 -- until:   the server's time at the deadline of the call, in microseconds
 --
 -- Returns the name and the owner of each row that its owner still held. Then returns a row with an empty name and the
--- server's time. If this time is outside of the window, no end was moved to a later time. An ended row that still has
--- its owner is released, too. Otherwise the name would be held again if the clock was set back.
+-- server's time. If this time is outside of the window, no end was moved to a later time.
+--
+-- If a row has ended by itself, but still has the owner of the request, a release marks the row as released, too.
+-- Otherwise the name would be held again if the clock was set back.
 WITH ours AS (
     SELECT name, expires_at > clock_timestamp() AS lasts FROM {mutexes}
     WHERE v1 AND NOT released AND ({ours}) ORDER BY name FOR UPDATE

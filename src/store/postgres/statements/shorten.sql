@@ -1,5 +1,5 @@
--- Moves the end of these names to one term from now, if the names are to end later than that. The server's clock was
--- then set back after the last grant or renewal.
+-- Moves the end of these names to one term from now, if the names are to end later than that. If so, the server's clock
+-- was set back after the last grant or renewal.
 --
 -- names:  the names
 WITH longer AS (

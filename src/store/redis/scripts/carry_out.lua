@@ -43,7 +43,7 @@ local late = (now < args[1] or now >= args[2])
   and redis.error_reply('LATE the deadline of the call has passed, or the clock was set back')
 
 -- The text at each key, or false. A list or a hash reads as false, too. The script notices a list or a hash only when
--- it writes the name.
+-- it writes the name, or when it checks an excluding name.
 local entries = {}
 for first = 1, #keys, 1000 do
   local found = call('MGET', unpack(keys, first, math.min(first + 999, #keys)))
