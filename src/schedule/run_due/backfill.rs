@@ -87,7 +87,7 @@ impl Schedule {
     /// - **A backfill does not overlap a run of its event**, if the event is
     ///   [`without_overlapping`](crate::Event::without_overlapping): the backfill waits for the end of that run.
     ///   Occurrences that wait in the [queue](crate::Event::on_overlap) go first. Without a queue, an occurrence that
-    ///   is due while a backfill holds the lease is skipped, as with any run.
+    ///   is due while a backfill holds the lease is skipped, as during any other run.
     /// - **Filters and pauses count.** A refused occurrence is skipped, and makes no claim. During an outage of the
     ///   store, a backfill never runs an occurrence [unprotected](crate::OutagePolicy::RunUnprotected).
     ///

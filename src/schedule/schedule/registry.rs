@@ -79,8 +79,8 @@ impl Registry {
         Some(removed)
     }
 
-    /// Refuses an event if another event shares its mutex, but allows another number of runs at a time. The event
-    /// `replaced` does not count.
+    /// Refuses an event if it shares a mutex with another event, and the two events allow different numbers of runs at
+    /// a time. The event `replaced` does not count as another event.
     fn check_runs_at_a_time(&self, event: &Definition, replaced: Option<usize>) -> Result<(), AddError> {
         let Some(mutex) = self.shared_mutex(event) else { return Ok(()) };
         let asked = event.protection.alternatives();
