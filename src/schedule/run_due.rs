@@ -63,10 +63,11 @@ impl Schedule {
     /// loop may be late. Pass the `now` of one call as the `last` of the next call, so that no minute is left out or
     /// repeated.
     ///
-    /// Only the last five minutes before `now` are run, because older claims of other servers may have expired. Earlier
-    /// occurrences count as missed: their number is logged, and [`catch_up`](crate::Event::catch_up) and
-    /// [`catch_up_all`](crate::Event::catch_up_all) make up for them. The report has all entries, minute by minute. If
-    /// `now` is not later than `last`, for example because the clock was set back, nothing is due.
+    /// Only the occurrences of the last five minutes before `now` run, because the claims of other servers on earlier
+    /// occurrences may have expired. The earlier occurrences count as missed: their number is logged, and
+    /// [`catch_up`](crate::Event::catch_up) and [`catch_up_all`](crate::Event::catch_up_all) make up for them. The
+    /// report has all entries, minute by minute. If `now` is not later than `last`, for example because the clock was
+    /// set back, nothing is due.
     ///
     /// ```
     /// use soloist::{Event, Schedule};

@@ -19,7 +19,8 @@ use crate::time::{clock::manual::Wake, clock::moment::Moment};
 
 /// The runs that a loop awaits.
 pub(super) struct AwaitedRuns<'a> {
-    /// The key is the serial number of the run's task or wait: the value of `started` at its start.
+    /// The key is the serial number of the run's task or wait: the value of `started` when the task or the wait
+    /// started.
     runs: HashMap<usize, ActiveRun<'a>>,
     started: usize,
     sender: Arc<ArrivalSender>,

@@ -24,16 +24,17 @@
 //!    claim.
 //! 4. An admitted waiter leaves its place after it has its lease. If its process dies between these steps, the next
 //!    waiter waits until the term of the place is over.
-//! 5. If the store is unavailable, a waiter continues to wait. If its place was lost when the store answers again, the
-//!    waiter takes a new place.
+//! 5. If the store is unavailable, a waiter continues to wait. If the waiter has lost its place when the store answers
+//!    again, the waiter takes a new place.
 //! 6. If the process of a waiter dies, the waiter's place becomes free after a term. A second process may have skipped
 //!    the occurrence, because the waiter was in the queue. At its next ticks, the second process checks the occurrence.
 //!    If the occurrence no longer waits, and no server has claimed it, the second process runs the occurrence: see
 //!    `schedule/tick_plan/catch_up_check.rs`.
 //! 7. With `Overlap::Replace`, a waiter writes the cancellation of the running run's token. The renewal thread of that
-//!    run reads the cancellation, and cancels the run. If a later occurrence is waiting or running, an earlier waiter
-//!    claims its own occurrence, and leaves the queue. Because of this claim, no other server runs the earlier
-//!    occurrence. The latest waiter requests lease and claim. For this, the order of the tokens does not matter.
+//!    run reads the cancellation, and cancels the run. If a later occurrence is waiting or running, the waiter of an
+//!    earlier occurrence claims the earlier occurrence, and leaves the queue. Because of this claim, no other server
+//!    runs the earlier occurrence. The latest waiter requests lease and claim. For this, the order of the tokens does
+//!    not matter.
 
 use std::mem;
 use std::sync::Arc;

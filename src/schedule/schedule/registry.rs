@@ -48,7 +48,8 @@ impl Registry {
         }
     }
 
-    /// Adds an event at the end. Refuses a name that exists already, and another number of runs for a shared mutex.
+    /// Adds an event at the end. Refuses a name that exists already. Also refuses an event that shares a mutex with
+    /// another event, but allows a different number of runs.
     pub(super) fn add(&mut self, event: Arc<Definition>) -> Result<(), AddError> {
         if self.names.contains_key(&event.name) {
             let refusal = AddErrorKind::Duplicate.because("there is already an event of this name in the schedule: use another name, or change the event with `replace(..)`");

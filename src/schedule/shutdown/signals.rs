@@ -32,7 +32,7 @@ const KILLING: Duration = Duration::from_millis(500);
 /// The longest wait for standard error and for subscribers of `tracing` when the process ends.
 const TELLING: Duration = Duration::from_millis(500);
 
-/// Returns the shutdown that the signals of this process trigger. A process has only one.
+/// Returns the shutdown that the signals of this process trigger. A process has only one such shutdown.
 pub(super) fn shutdown_of_this_process() -> io::Result<Arc<ShutdownState>> {
     static PROCESS: Mutex<Option<Arc<ShutdownState>>> = Mutex::new(None);
 

@@ -1,4 +1,5 @@
-//! The due times of a schedule: the events that are due now, the next due time, the last, and all in a range of time.
+//! The due times of a schedule: the events that are due now, the next and the last due time, and all due times in a
+//! range.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
