@@ -120,8 +120,8 @@ impl Schedule {
                 drop((past, present));
                 shutdown.sleep_unless(|| watch.has_changes(), moment.plus(rest), &waiting);
             }
-            // The application notices the shutdown when this call returns, so it has the rest of the drain and the
-            // grace.
+            // The application notices the shutdown when this call returns, so the application has the rest of the drain
+            // and the grace.
             shutdown.mark_seen();
         });
         self.finish_run_log_of_loop();

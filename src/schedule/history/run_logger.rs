@@ -136,7 +136,7 @@ impl WaitingRecords {
         }
     }
 
-    /// Makes all waiting numbers of skips due, because the process or the loop ends.
+    /// Marks all waiting numbers of skips as due, because the process or the loop ends.
     fn let_skips_be_due(&mut self) {
         self.skips.values_mut().for_each(|skips| skips.are_due = !skips.counts.is_empty());
     }

@@ -33,7 +33,7 @@ const MOST: RangeInclusive<usize> = 1..=10_000;
 /// The largest number of occurrences in a range.
 const MOST_IN_RANGE: usize = 1_000_000;
 
-/// The number of occurrences that are shown at the beginning and at the end of a long list.
+/// The number of occurrences that are shown at each end of a long list.
 const SHOWN: usize = 5;
 
 /// The occurrences that a backfill would run, see [`Schedule::backfill`]. `Display` lists them. [`run`](Self::run) runs
