@@ -118,7 +118,7 @@ impl Signal {
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiters> {
-        // A poisoned lock can still be used: after a panic, the waiters are never half-changed.
+        // A poisoned lock can still be used, because a panic never leaves the value behind it half-changed.
         self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

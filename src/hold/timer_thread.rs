@@ -141,12 +141,12 @@ impl TimerThread {
     }
 
     fn state(&self) -> MutexGuard<'_, TimerState> {
-        // A poisoned lock can still be used: after a panic, the state is never half-changed.
+        // A poisoned lock can still be used, because a panic never leaves the value behind it half-changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn signals(&self) -> MutexGuard<'_, Signals> {
-        // A poisoned lock can still be used: after a panic, the signals are never half-changed.
+        // As in `state`, a panic never leaves the value behind this lock half-changed.
         self.signals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
