@@ -240,7 +240,11 @@ fn describe() {
     describe_counter!("soloist_missed_total", count, "Missed occurrences: no server had run them.");
     describe_counter!("soloist_caught_up_total", count, "Runs that caught up a missed occurrence.");
     describe_counter!("soloist_backfilled_total", count, "Runs that a backfill started.");
-    describe_counter!("soloist_late_renewals_total", count, "Renewals that left less than half of the term.");
+    describe_counter!(
+        "soloist_late_renewals_total",
+        count,
+        "Renewals that came when less than half of the term was left."
+    );
     describe_counter!("soloist_store_errors_total", count, "Admissions and renewals that failed because of the store.");
     describe_gauge!("soloist_running", count, "Runs that are running in this process.");
     describe_gauge!(

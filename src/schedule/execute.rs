@@ -13,7 +13,7 @@
 //! | file | step |
 //! | --- | --- |
 //! | `schedule/run_due.rs` | performs one tick; `schedule/tick_plan.rs` finds the due events |
-//! | `schedule/execute/in_order.rs` | the loop: releases the last run, and admits the next run |
+//! | `schedule/execute/in_order.rs` | the loop: releases the lease of the last run, and admits the next run |
 //! | `schedule/execute/store_request.rs` | puts the release and the admission into one batch |
 //! | `schedule/run_admission.rs` | makes the admission, or refuses the run before the request is sent |
 //! | `schedule/tick_context/outages.rs` | sends nothing if the store was unavailable a moment ago |

@@ -172,7 +172,7 @@ impl EventHistory {
     }
 
     fn seen(&self) -> MutexGuard<'_, SeenRuns> {
-        // No panic can leave the value behind this lock half-changed.
+        // A poisoned lock can still be used: after a panic, the history is never half-changed.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -43,8 +43,8 @@ impl Schedule {
     /// before the second begins.)
     ///
     /// A tick that began before the pause can still start some events, for a minute at most: events with filters,
-    /// without protection, or with a store of their own. Before a migration, wait for this minute and for the running
-    /// events to end.
+    /// without protection, or with a store of their own. Before a migration, wait for a minute, and until all running
+    /// runs have ended.
     ///
     /// The length of the pause is the time until `until` on this schedule's clock. The store then ends the pause by its
     /// own clock.

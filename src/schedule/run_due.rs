@@ -59,13 +59,15 @@ impl Schedule {
         report
     }
 
-    /// Runs the events that were due after `last`, up to `now`. Use this tick in a loop of your own, if its ticks may
-    /// be late. Pass the `now` of one call as the `last` of the next call, so that no minute is left out or repeated.
+    /// Runs the events that were due after `last`, up to `now`. Use this call in a loop of your own if the ticks of the
+    /// loop may be late. Pass the `now` of one call as the `last` of the next call, so that no minute is left out or
+    /// repeated.
     ///
-    /// Only the last five minutes before `now` are run, because older claims of other servers may have expired. Earlier
-    /// occurrences count as missed: their number is logged, and [`catch_up`](crate::Event::catch_up) and
-    /// [`catch_up_all`](crate::Event::catch_up_all) make up for them. The report has all entries, minute by minute. If
-    /// `now` is not later than `last`, for example because the clock was set back, nothing is due.
+    /// Only the occurrences of the last five minutes before `now` run, because the claims of other servers on earlier
+    /// occurrences may have expired. The earlier occurrences count as missed: their number is logged, and
+    /// [`catch_up`](crate::Event::catch_up) and [`catch_up_all`](crate::Event::catch_up_all) make up for them. The
+    /// report has all entries, minute by minute. If `now` is not later than `last`, for example because the clock was
+    /// set back, nothing is due.
     ///
     /// ```
     /// use soloist::{Event, Schedule};
@@ -143,8 +145,8 @@ impl Schedule {
         Ok(self.run_alone(PlannedRun::new(event, tick, &context)))
     }
 
-    /// Runs one event for its [last due time](Self::last_due), like a tick: with its claim, and not while it is paused.
-    /// `None`: the event was not due.
+    /// Runs one event for its [last due time](Self::last_due), like a tick: the run makes the claim of the event, and a
+    /// paused event does not run. `None`: the event was not due.
     #[cfg(feature = "cli")]
     pub(crate) fn run_last_due(&self, name: &str, now: DateTime<Utc>) -> Result<Option<Entry>, UnknownEvent> {
         let (registry, due) = (self.registry(), self.last_due(name, now)?);
@@ -161,8 +163,8 @@ impl Schedule {
         Ok(report.and_then(|report| report.into_entries().pop()))
     }
 
-    /// Runs one event for its last due time, as a missed occurrence, if a claim on that time can't have expired.
-    /// `None`: the event makes no claims, or its last due time is too long ago.
+    /// Runs one event for its last due time, as a missed occurrence. `None`: the event makes no claims, or its last due
+    /// time is so long ago that a claim on it may have expired.
     #[cfg(feature = "cli")]
     pub(crate) fn run_missed(&self, name: &str, now: DateTime<Utc>) -> Result<Option<Entry>, UnknownEvent> {
         let registry = self.registry();
@@ -177,8 +179,8 @@ impl Schedule {
         Ok(Some(self.run_alone(planned)))
     }
 
-    /// Returns whether a server claimed the event's due time when the local time of `now` came for the first time. (If
-    /// clocks are set back, a local time comes twice.) `false` if `now` is that first time, or if the event is unknown.
+    /// Returns whether the local time of `now` has come once before, and a server claimed the event's due time then.
+    /// (If the clocks of a zone are set back, local times come twice.) `false` if the event is unknown.
     #[cfg(feature = "cli")]
     pub(crate) fn is_claimed_repetition(&self, name: &str, now: DateTime<Utc>) -> Result<bool, MutexError> {
         let registry = self.registry();

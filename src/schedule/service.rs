@@ -120,8 +120,8 @@ impl Schedule {
                 drop((past, present));
                 shutdown.sleep_unless(|| watch.has_changes(), moment.plus(rest), &waiting);
             }
-            // The application notices the shutdown when this call returns, so it has the rest of the drain and the
-            // grace.
+            // The application notices the shutdown when this call returns, so the application has the rest of the drain
+            // and the grace.
             shutdown.mark_seen();
         });
         self.finish_run_log_of_loop();
@@ -131,9 +131,10 @@ impl Schedule {
     /// does at `now`. If events are due more often than once a minute, the call then also ticks at each of their times
     /// until the end of the minute. The report has all due events, in the order of the ticks.
     ///
-    /// Each tick has its own thread, so that a task that takes longer than its interval delays no later tick.
-    /// Occurrences before `now` are not made up for. The waits are in real time, even if `now` is in another minute. If
-    /// no event is due more often than once a minute, this does only what `run_due` does.
+    /// Each tick has its own thread, so that a task that takes longer than its interval delays no later tick. Of the
+    /// occurrences of an event up to `now`, only the latest runs, as in `run_due`. The waits are in real time, even if
+    /// `now` is in another minute. If no event is due more often than once a minute, this does only what `run_due`
+    /// does.
     ///
     /// ```no_run
     /// use soloist::{Event, FileMutex, Report, Schedule};

@@ -84,7 +84,7 @@ impl Shutdown {
     ///
     /// - All ticks have ended, and `main` has returned a [`Report`](crate::Report) or called [`finish`](Self::finish).
     /// - The last tick ended a second ago, and the application has not called [`wait`](Self::wait).
-    /// - The grace is over. If runs are still running, their names are printed on standard error.
+    /// - The grace is over. If runs are still running, the names of their events are printed on standard error.
     ///
     /// A second signal ends the drain: running runs are cancelled, and have their grace. A third signal, or the second
     /// if there is no drain, ends the commands and the process at once. Signals within a tenth of a second count as
@@ -230,8 +230,8 @@ impl Shutdown {
         triggered
     }
 
-    /// Waits until the shutdown begins, as a future. Then the caller has the rest of the drain and the grace to end its
-    /// own work.
+    /// Returns a future that completes when the shutdown begins. Then the caller has the rest of the drain and the
+    /// grace to end its own work.
     ///
     /// ```no_run
     /// # async fn serve(listener: tokio::net::TcpListener, shutdown: soloist::Shutdown) {

@@ -25,8 +25,8 @@ pub(crate) struct TickContext<'a> {
     pub(crate) past_filters: bool,
     /// When the tick began.
     pub(crate) began: Moment,
-    /// The instant of the tick. Outside of a tick, the smallest instant. The `Tick` of a run can have an earlier
-    /// instant, for example by the delay of a jitter.
+    /// The instant of the tick. Outside of a tick, the smallest instant. If an event has a jitter, the `Tick` of its
+    /// run has an earlier instant: the delay by the jitter is subtracted.
     pub(crate) now: DateTime<Utc>,
     pub(crate) outages: Outages<'a>,
     /// The check for pauses; `None` if the schedule has no name, or the run was started by hand.

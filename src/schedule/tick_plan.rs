@@ -62,7 +62,7 @@ impl Registry {
             let its_own = due[first..].iter().take_while(|(event, _)| event == at).map(|(_, tick)| tick.occurrence());
             its_own.clone().for_each(|due| catch_up.begin(due));
             let minute = Tick::at(now, &timetable.zone).occurrence();
-            // Missed occurrences are searched only once a minute.
+            // The plan looks for missed occurrences only once a minute.
             if since < minute {
                 let missed = catch_up.begin_candidates(timetable, minute, its_own.min()).into_iter();
                 maybe_missed.extend(missed.map(|missed| (*at, timetable.tick(now, missed))));

@@ -49,7 +49,7 @@ fn a_claim_that_no_other_process_sees_is_told_once_where_nobody_listens() {
     let name = "told::a_claim_that_no_other_process_sees_is_told_once_where_nobody_listens";
     if let Some(lines) = lines_of(name, "alone") {
         let [line] = &lines[..] else { panic!("{lines:?}") };
-        for words in ["event `odd name`", "on_one_server", "keeps no other process", "file:"] {
+        for words in ["event `odd name`", "on_one_server", "in this process only", "file:"] {
             assert!(line.contains(words), "{words}: {line}");
         }
         assert_eq!(lines_of(name, "is listened to"), Some(Vec::new()));

@@ -65,7 +65,7 @@ impl Delivery {
     }
 
     fn waiting(&self) -> MutexGuard<'_, Undelivered> {
-        // No panic can leave the queue behind this lock half-changed.
+        // A poisoned lock can still be used: after a panic, the queue is never half-changed.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -209,7 +209,7 @@ pub(crate) fn store_is_not_shared(event: &str, scope: &dyn fmt::Debug) {
         // Events with `on_one_server` mostly share one store, so the line is printed for the first event only.
         PRINTED.call_once(|| {
             line!(
-                "event {}: on_one_server() or once_per(..) keeps no other process from running it, because its store is in \
+                "event {}: on_one_server() or once_per(..) protects it in this process only, because its store is in \
                  memory: use file:/… for one host, or a server for several hosts (printed once, for the first such event)",
                 Named(event)
             );

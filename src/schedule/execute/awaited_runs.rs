@@ -1,5 +1,5 @@
 //! The runs that need no thread at the moment, because their tasks are futures or because they wait for a retry. The
-//! loop that started such a run checks it until the task or the wait has ended.
+//! loop that started such a run checks the run until its task or its wait has ended.
 
 use std::collections::HashMap;
 use std::mem;
@@ -19,7 +19,8 @@ use crate::time::{clock::manual::Wake, clock::moment::Moment};
 
 /// The runs that a loop awaits.
 pub(super) struct AwaitedRuns<'a> {
-    /// The key is the serial number of the run's task or wait: the value of `started` at its start.
+    /// The key is the serial number of the run's task or wait: the value of `started` when the task or the wait
+    /// started.
     runs: HashMap<usize, ActiveRun<'a>>,
     started: usize,
     sender: Arc<ArrivalSender>,
@@ -105,7 +106,7 @@ impl<'a> AwaitedRuns<'a> {
     }
 }
 
-/// Performs a run on this thread until its task and its hooks have ended. The lease is not released.
+/// Performs a run on this thread until its task and its hooks have ended. The caller releases the lease.
 pub(super) fn perform_here(mut run: ActiveRun<'_>) -> ActiveRun<'_> {
     run.perform();
     while run.awaited().is_some() {

@@ -14,8 +14,8 @@ use crate::schedule::tick_plan::planned_run::PlannedRun;
 use crate::store::event_mutex::held::{Held, Names};
 use crate::time::clock::random_below;
 
-/// The longest random wait after another server has won a claim. The longest wait doubles with each further loss in a
-/// row, up to eight times this value.
+/// The longest random wait after the first claim that another server has won. With each further loss in a row, the
+/// longest wait doubles, up to eight times this value.
 const FIRST_PAUSE: Duration = Duration::from_millis(8);
 
 /// Performs these runs one after another, and records a result for each run.

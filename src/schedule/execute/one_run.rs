@@ -129,9 +129,10 @@ impl<'a> ActiveRun<'a> {
         Some((part, &admitted.run, span))
     }
 
-    /// Returns whether the thread of the loop can perform the next part of the run without delay. Such a part only
-    /// starts a future, or records its end, and calls no hooks. If the run has begun, and its event has retries and can
-    /// be paused, returns `false`: before a retry, the store may have to be asked whether the event is paused.
+    /// Returns whether the thread of the loop can perform the next part of the run without a delay for other runs. Such
+    /// a part only starts a future, or records the end of the future, and calls no hooks. If the run has begun, and its
+    /// event has retries and can be paused, returns `false`: before a retry, the store may have to be asked whether the
+    /// event is paused.
     pub(super) fn needs_no_thread(&self) -> bool {
         let event = self.planned.event;
         let has_begun = matches!(self.progress, RunProgress::Awaits(..));

@@ -9,7 +9,7 @@
 //! | --- | --- | --- |
 //! | a place, with a number from 1 | an occurrence waits in this place | the waiter leaves the place; if its process dies, a term later |
 //! | the waiter of an occurrence | this occurrence waits | as for a place |
-//! | the cancellation of a token | the run with this token is to be replaced | five minutes after the latest end of its writer's wait |
+//! | the cancellation of a token | the run with this token is to be replaced | five minutes after the last moment at which its writer may still wait |
 //!
 //! The lease of a run also records the occurrence of the run. A place also records the occurrence that waits in it.
 //!
@@ -24,15 +24,17 @@
 //!    claim.
 //! 4. An admitted waiter leaves its place after it has its lease. If its process dies between these steps, the next
 //!    waiter waits until the term of the place is over.
-//! 5. If the store is unavailable, a waiter continues to wait. If its place was lost when the store answers again, the
-//!    waiter takes a new place.
-//! 6. If the process of a waiter dies, its place becomes free after a term. Another process may have skipped the
-//!    occurrence because of this waiter. At its next ticks, that process checks whether the occurrence still waits, and
-//!    runs the occurrence if not: see `schedule/tick_plan/catch_up_check.rs`.
+//! 5. If the store is unavailable, a waiter continues to wait. If the waiter has lost its place when the store answers
+//!    again, the waiter takes a new place.
+//! 6. If the process of a waiter dies, the waiter's place becomes free after a term. A second process may have skipped
+//!    the occurrence, because the waiter was in the queue. At its next ticks, the second process checks the occurrence.
+//!    If the occurrence no longer waits, and no server has claimed it, the second process runs the occurrence: see
+//!    `schedule/tick_plan/catch_up_check.rs`.
 //! 7. With `Overlap::Replace`, a waiter writes the cancellation of the running run's token. The renewal thread of that
-//!    run reads the cancellation, and cancels the run. If a later occurrence is waiting or running, an earlier waiter
-//!    claims its own occurrence, and leaves the queue. Because of this claim, no other server runs the earlier
-//!    occurrence. The latest waiter requests lease and claim. For this, the order of the tokens does not matter.
+//!    run reads the cancellation, and cancels the run. If a later occurrence is waiting or running, the waiter of an
+//!    earlier occurrence claims the earlier occurrence, and leaves the queue. Because of this claim, no other server
+//!    runs the earlier occurrence. The latest waiter requests lease and claim. For this, the order of the tokens does
+//!    not matter.
 
 use std::mem;
 use std::sync::Arc;
@@ -279,7 +281,8 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
             LeaseGuard::hold(store, clock, mark, Renewal::WhileItRuns).map_err(SkipReason::StoreUnavailable)
         };
         let (mark, waiter) = (hold(lease), hold(claim));
-        // `None`: this process still renews such a marker for another waiter, so the store has lost its data.
+        // `hold` returns `None` if this process still renews the marker for another waiter. Then the store has lost its
+        // data.
         let (Some(mark), Some(waiter)) = (mark?, waiter?) else { return Ok(None) };
         let before = if self.queue.replaces { 0 } else { self.queue.places.len() - 1 };
         Ok(Some(QueuePlace { mark, waiter, before, cancelled: None }))

@@ -17,7 +17,7 @@ use crate::time::clock::Clock;
 /// The largest number of worker threads of one loop.
 const MAX_WORKERS: usize = 200;
 
-/// The longest wait for further runs to end, so that one request releases several runs.
+/// The longest wait for further runs to end, so that one request releases the leases of several runs.
 const LINGER: Duration = Duration::from_millis(10);
 
 /// The worker threads of a loop, and the runs that the loop has given them.
@@ -44,8 +44,9 @@ impl<'scope, 'env, 'a: 'scope> Workers<'scope, 'env, 'a> {
     }
 
     /// Waits until the workers have room for runs, or until runs have ended. Returns how many runs may start now, at
-    /// most `wanted`. Moves runs that have ended to `ended`, at most one batch. If there is no room and other runs are
-    /// still running, waits up to 10 ms for more runs to end. `None`: no run is running, and none is wanted.
+    /// most `wanted`. Moves runs that have ended to `ended`, at most one batch. If a run has ended, but there is no
+    /// room for the next runs, waits up to 10 ms for further runs to end. `None`: no run is running, and none is
+    /// wanted.
     pub(super) fn wait(&mut self, wanted: usize, ended: &mut Vec<ActiveRun<'a>>) -> Option<usize> {
         let mut enough = None;
         let room = loop {

@@ -158,9 +158,10 @@ impl Schedule {
         Ok(Self { run_logger: Some(Arc::clone(&logger)), ..self.observe(logger) })
     }
 
-    /// Returns the last runs of an event in the whole fleet, newest first, as far as the [log](Self::with_run_log) in
-    /// the schedule's store has them. If a server was killed during a run, the log has no end of the run. Such a run is
-    /// [presumed dead](RunState::PresumedDead), or its state is unknown if the event has no lease.
+    /// Returns the last runs of an event in the whole fleet, newest first. The runs come from the
+    /// [log](Self::with_run_log) in the schedule's store. If a server was killed during a run, the log has no end of
+    /// the run. Such a run is [presumed dead](RunState::PresumedDead), or its state is unknown if the event has no
+    /// lease.
     ///
     /// # Errors
     ///
@@ -176,8 +177,8 @@ impl Schedule {
         self.run_logger.as_ref().map(drop).ok_or(RunLogError::NotKept)
     }
 
-    /// Returns how many occurrences of an event were skipped because of a running run, the queue, or a pause. There is
-    /// one number for each reason, as far as the [log](Self::with_run_log) in the schedule's store has it. Occurrences
+    /// Returns how many occurrences of an event were skipped because of a running run, the queue, or a pause: one
+    /// number for each reason. The numbers come from the [log](Self::with_run_log) in the schedule's store. Occurrences
     /// that another server runs do not count.
     ///
     /// Each server counts its own skips, and writes the numbers of an event at most every ten seconds. A loop writes

@@ -41,8 +41,8 @@ const EXITED: &str = "the process called `exit` during the run";
 
 /// An observer that writes the runs of a schedule to the log.
 ///
-/// The writing thread exists while a run is running, because a run may end the process, and then no thread can be
-/// started.
+/// The writing thread is started before the task of a run, and ends after the run. The reason is that a task may end
+/// the process, and then no thread can be started.
 pub(crate) struct RunLogger {
     store: Store,
     clock: Clock,
@@ -136,7 +136,7 @@ impl WaitingRecords {
         }
     }
 
-    /// Makes all waiting numbers of skips due, because the process or the loop ends.
+    /// Marks all waiting numbers of skips as due, because the process or the loop ends.
     fn let_skips_be_due(&mut self) {
         self.skips.values_mut().for_each(|skips| skips.are_due = !skips.counts.is_empty());
     }
@@ -155,8 +155,8 @@ impl WaitingRecords {
         }
     }
 
-    /// Makes the action for an event due, because a run of the event has failed. The action is called after the record
-    /// of that run is written.
+    /// Queues the action for an event, because a run of the event has failed. The action is called after the record of
+    /// that run is written.
     fn let_follow(&mut self, event: &str) {
         let action = self.after_failure.get_key_value(event);
         self.once_written.extend(action.map(|(event, (follow_up, _))| (Arc::clone(event), Arc::clone(follow_up))));
@@ -333,7 +333,7 @@ impl RunLogger {
     }
 
     fn records(&self) -> MutexGuard<'_, WaitingRecords> {
-        // No panic can leave the value behind this lock half-changed.
+        // A poisoned lock can still be used: after a panic, the records are never half-changed.
         self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

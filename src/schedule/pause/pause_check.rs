@@ -12,8 +12,8 @@ use crate::schedule::tick_context::outages::Outages;
 use crate::store::{described_store::Store, event_mutex::EventMutex, event_mutex::held::Names};
 use crate::time::{clock::Clock, clock::moment::Moment};
 
-/// The largest age of an answer about pauses in a tick. After this time, the tick reads the pauses again. So no event
-/// starts later than this after the beginning of a pause.
+/// The largest age of an answer about pauses in a tick. After this time, the tick reads the pauses again. So after the
+/// beginning of a pause, events can start for this time at most.
 pub(crate) const RECHECK_AFTER: Duration = Duration::from_secs(60);
 
 /// Reads in one request which of the markers `marks` the store has. Each such marker is a pause. The pause has a holder
@@ -64,7 +64,8 @@ impl<'a> PauseCheck<'a> {
         outages: Option<&Outages<'_>>,
         clock: &Clock,
     ) -> Result<(), SkipReason> {
-        // `ask_store` catches panics of the store, so the value behind this lock is never half-changed.
+        // A poisoned lock can still be used: `ask_store` catches panics of the store, so the answer is never
+        // half-changed.
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         let tells = |(at, found): &&(Moment, Found)| {
             let is_fresh = clock.moment().since(*at) < max_age;

@@ -134,8 +134,8 @@ impl Pauser {
 }
 
 impl Schedule {
-    /// Prepares a pause of an event that has a failure limit. The pause begins only if the run that begins now fails,
-    /// and if the last runs in the log have then all failed, as many as the limit.
+    /// Prepares a pause of an event that has a failure limit. If the run that begins now fails, the log is read. If the
+    /// log then shows as many failed runs in a row as the limit, the event is paused.
     pub(crate) fn pause_if_it_fails(&self, event: &Definition) {
         let (Some(limit), Some(logger)) = (event.failure_limit, &self.run_logger) else { return };
         let Ok(mark) = self.event_pause_marker(&event.name) else { return };

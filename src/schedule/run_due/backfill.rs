@@ -33,7 +33,7 @@ const MOST: RangeInclusive<usize> = 1..=10_000;
 /// The largest number of occurrences in a range.
 const MOST_IN_RANGE: usize = 1_000_000;
 
-/// The number of occurrences that are shown at the beginning and at the end of a long list.
+/// The number of occurrences that are shown at each end of a long list.
 const SHOWN: usize = 5;
 
 /// The occurrences that a backfill would run, see [`Schedule::backfill`]. `Display` lists them. [`run`](Self::run) runs
@@ -87,7 +87,7 @@ impl Schedule {
     /// - **A backfill does not overlap a run of its event**, if the event is
     ///   [`without_overlapping`](crate::Event::without_overlapping): the backfill waits for the end of that run.
     ///   Occurrences that wait in the [queue](crate::Event::on_overlap) go first. Without a queue, an occurrence that
-    ///   is due while a backfill holds the lease is skipped, as with any run.
+    ///   is due while a backfill holds the lease is skipped, as during any other run.
     /// - **Filters and pauses count.** A refused occurrence is skipped, and makes no claim. During an outage of the
     ///   store, a backfill never runs an occurrence [unprotected](crate::OutagePolicy::RunUnprotected).
     ///

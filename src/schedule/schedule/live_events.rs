@@ -67,7 +67,7 @@ impl LiveEvents {
     }
 
     fn lock(&self) -> MutexGuard<'_, Current> {
-        // No panic can leave the value behind this lock half-changed.
+        // A poisoned lock can still be used: after a panic, the value is never half-changed.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

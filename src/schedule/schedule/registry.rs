@@ -48,7 +48,8 @@ impl Registry {
         }
     }
 
-    /// Adds an event at the end. Refuses a name that exists already, and another number of runs for a shared mutex.
+    /// Adds an event at the end. Refuses a name that exists already. Also refuses an event that shares a mutex with
+    /// another event, but allows a different number of runs.
     pub(super) fn add(&mut self, event: Arc<Definition>) -> Result<(), AddError> {
         if self.names.contains_key(&event.name) {
             let refusal = AddErrorKind::Duplicate.because("there is already an event of this name in the schedule: use another name, or change the event with `replace(..)`");
@@ -79,8 +80,8 @@ impl Registry {
         Some(removed)
     }
 
-    /// Refuses an event if another event shares its mutex, but allows another number of runs at a time. The event
-    /// `replaced` does not count.
+    /// Refuses an event if it shares a mutex with another event, and the two events allow different numbers of runs at
+    /// a time. The event `replaced` does not count as another event.
     fn check_runs_at_a_time(&self, event: &Definition, replaced: Option<usize>) -> Result<(), AddError> {
         let Some(mutex) = self.shared_mutex(event) else { return Ok(()) };
         let asked = event.protection.alternatives();

@@ -57,7 +57,8 @@ impl TickProgress {
         let before_it = minute - TimeDelta::seconds(1);
         let earlier = self.ticked.iter_mut().filter(|interval| interval.until < now);
         match earlier.max_by_key(|interval| interval.until) {
-            // No whole minute lies between that interval and this tick.
+            // The loop has already ticked in the minute of this tick, or in the minute before. So no minute was left
+            // out.
             Some(interval) if interval.until >= minute - TimeDelta::minutes(1) => {
                 Some(std::mem::replace(&mut interval.until, now))
             }

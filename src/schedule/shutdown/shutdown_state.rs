@@ -235,7 +235,7 @@ impl ShutdownState {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Progress> {
-        // No panic can leave the value behind this lock half-changed.
+        // A poisoned lock can still be used: after a panic, the progress is never half-changed.
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

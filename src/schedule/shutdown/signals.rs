@@ -32,7 +32,7 @@ const KILLING: Duration = Duration::from_millis(500);
 /// The longest wait for standard error and for subscribers of `tracing` when the process ends.
 const TELLING: Duration = Duration::from_millis(500);
 
-/// Returns the shutdown that the signals of this process trigger. A process has only one.
+/// Returns the shutdown that the signals of this process trigger. A process has only one such shutdown.
 pub(super) fn shutdown_of_this_process() -> io::Result<Arc<ShutdownState>> {
     static PROCESS: Mutex<Option<Arc<ShutdownState>>> = Mutex::new(None);
 
@@ -64,8 +64,8 @@ impl ShutdownState {
             // The ticks and runs of the parent process continue in the parent.
             (progress.ticks, progress.running) = (0, Vec::new());
         }
-        // A thread that reads this value from now on does not call `listen`. It still waits for the lock before it
-        // changes the state, so it finds the state without the ticks and runs of the parent.
+        // From now on, a thread that reads `listening_process` does not call `listen`. Such a thread still waits for
+        // the lock before it changes the state. So the thread finds the state without the ticks and runs of the parent.
         self.listening_process.store(process_id::current(), Ordering::Relaxed);
         drop(progress);
         self.start_listener().inspect_err(|_| self.listening_process.store(0, Ordering::Relaxed))

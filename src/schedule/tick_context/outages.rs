@@ -113,7 +113,7 @@ impl<'a> Outages<'a> {
     }
 
     fn known(&self) -> MutexGuard<'_, BTreeMap<StoreId, StoreState>> {
-        // No panic can leave the value behind this lock half-changed.
+        // A poisoned lock can still be used: after a panic, the map is never half-changed.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -48,8 +48,8 @@ pub(crate) fn check_missed(candidates: Vec<PlannedRun<'_>>) -> Vec<PlannedRun<'_
 }
 
 /// Asks the store in one request which of these occurrences of one event were missed. If some may have been missed, a
-/// second request follows. An occurrence that waits in a queue does not count as missed. Other occurrences that were
-/// not missed are not checked again.
+/// second request follows. An occurrence that waits in a queue does not count as missed, but is checked again later. An
+/// occurrence is never checked again if it was claimed, or if it came before the store knew the event.
 fn find_missed(candidates: &[PlannedRun<'_>]) -> Result<Vec<bool>, MutexError> {
     let Some((first, catch_up)) = candidates.first().and_then(|first| Some((first, first.event.catch_up.as_ref()?)))
     else {
@@ -114,8 +114,9 @@ impl PlannedRun<'_> {
     }
 
     /// Claims a due occurrence that was skipped because a run of its event is running, if the event has `catch_up_all`.
-    /// So the occurrence does not count as missed later. But if that run itself makes up for an earlier occurrence,
-    /// this occurrence is not claimed, and counts as missed.
+    /// So no later tick makes up for the occurrence. There is one exception: if the running run began more than a
+    /// minute late, for example in a backfill, the skipped occurrence is not claimed. Then a later tick makes up for
+    /// the occurrence.
     pub(crate) fn settle_overlapped(&self, run: Option<&Holder>) {
         let is_due = self.missed.is_none() && !self.is_backlog && self.claims_for_timetable();
         let all = self.event.catch_up.as_ref().filter(|catch_up| is_due && catch_up.most > 1);
@@ -129,8 +130,9 @@ impl PlannedRun<'_> {
         }
     }
 
-    /// Remembers that the occurrence was run, or waits on another server. A claim of another server is not enough,
-    /// because that server releases the claim if it loses the lease before the task starts.
+    /// Remembers that this process ran the occurrence, or that the occurrence waits in the queue elsewhere. A claim of
+    /// another server is not remembered as a run, because that server releases the claim if it loses the lease before
+    /// the task starts.
     pub(crate) fn settle_occurrence(&self, verdict: &Verdict) {
         let Some(catch_up) = self.event.catch_up.as_ref().filter(|_| self.claims_for_timetable()) else { return };
         if matches!(verdict, Verdict::Skipped(SkipReason::Queued(_))) {

@@ -1,4 +1,5 @@
-//! The due times of a schedule: the events that are due now, the next due time, the last, and all in a range of time.
+//! The due times of a schedule: the events that are due now, the next and the last due time, and all due times in a
+//! range.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -23,8 +24,8 @@ impl Schedule {
         due.into_iter().map(move |(event, _)| Arc::clone(&registry.events[event].name))
     }
 
-    /// Returns the time of the first start of any event after `after`, within its windows and in this environment. An
-    /// event starts at its [next](crate::Event::next) occurrence, or later by its [`jitter`](crate::Event::jitter).
+    /// Returns the earliest time after `after` at which any event starts, within its windows and in this environment.
+    /// An event starts at its [next](crate::Event::next) occurrence, or later by its [`jitter`](crate::Event::jitter).
     /// `None`: no event starts again before the year 2100.
     ///
     /// Each call searches the timetables of all events; a search takes some nanoseconds.

@@ -142,8 +142,8 @@ impl<'a> PlannedRun<'a> {
         }
     }
 
-    /// Returns for how long after the beginning of its tick the run may request its claim. Later, the claim of another
-    /// server may have expired.
+    /// Returns how long the run may request its claim, counted from the beginning of the tick. After this time, the
+    /// claim of another server may have expired.
     #[inline]
     pub(crate) fn claim_window(&self) -> Duration {
         self.event.claim_window(self.tick.occurrence())
@@ -172,8 +172,9 @@ impl<'a> PlannedRun<'a> {
             && self.context.pauses.as_ref().is_some_and(is_store_of_pauses)
     }
 
-    /// Returns the marker that pauses the event alone, if this process must read the marker. The process must read it
-    /// if the admission does not check it, or if the event has retries, because each retry checks it again.
+    /// Returns the marker that pauses the event alone, if this process must read the marker. The process must read the
+    /// marker in two cases: the admission does not check the marker, or the event has retries. (The process reads the
+    /// marker again before each retry.)
     pub(crate) fn own_pause_to_read(&self) -> Option<&MutexName> {
         self.own_pause.as_ref().filter(|_| self.event.retry.is_some() || !self.is_refused_while_paused())
     }
@@ -204,7 +205,8 @@ impl<'a> PlannedRun<'a> {
         }
     }
 
-    /// Checks for all pauses, even those that the admission checks, because the store did not answer the admission.
+    /// Checks for all pauses, even for those that the admission checks. If the store did not answer the admission, the
+    /// admission has checked no pause.
     pub(crate) fn look_for_each_pause(&self) -> Result<(), SkipReason> {
         let TickContext { outages, pauses: Some(pauses), .. } = self.context else { return Ok(()) };
         self.pause_markers().try_for_each(|mark| pauses.allows(mark, RECHECK_AFTER, Some(outages), self.clock))
@@ -273,7 +275,7 @@ impl<'a> PlannedRun<'a> {
         }
     }
 
-    /// Returns the time from the occurrence to the tick.
+    /// Returns the time from the occurrence to the tick, without the delay by a jitter.
     #[inline]
     pub(crate) fn lateness(&self) -> Duration {
         (self.tick.now() - self.id.occurrence).to_std().unwrap_or_default()
