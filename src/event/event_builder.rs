@@ -164,8 +164,8 @@ impl Event {
     /// has failed, and the lease is released.
     ///
     /// The promise has limits: a poll that is running continues until its next `await`. Work in `spawn_blocking`, in
-    /// another task or on a server continues, too. If such work writes data, pass the [fencing
-    /// token](crate::FencingToken) to it.
+    /// another task, or in a database continues, too. If such work writes data, pass the [fencing
+    /// token](crate::FencingToken) to the work.
     ///
     /// A future that runs [in the background](Self::in_background) occupies no thread. Only its hooks occupy a thread,
     /// because hooks are callbacks.

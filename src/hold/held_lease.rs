@@ -264,8 +264,8 @@ impl HeldLease {
     pub(crate) fn begin_renewal(&self, now: Moment) -> bool {
         let is_live = self.deadline_at(now).is_some();
         self.signal.change_silently(|| {
-            // A release that came before this lock does not wait for this renewal. So the renewal must not begin after
-            // such a release.
+            // The signal is locked here. If the lease was released before the signal was locked, the release does not
+            // wait for this renewal. So this renewal must not begin.
             let begins = is_live && matches!(self.state(), LeaseState::HeldUntil(_));
             self.is_renewing.store(begins, Ordering::Release);
             begins

@@ -29,8 +29,8 @@ struct Group {
     zone: Zone,
     /// Whether each time of the day comes exactly once, even if the clocks skip or repeat that time.
     once: bool,
-    /// The minutes of the hour for each entry of `times`, as bits. They are stored apart from `times`, because for most
-    /// events that are not due, the minutes alone show this.
+    /// The minutes of the hour for each entry of `times`, as bits. They are stored apart from `times`, because a tick
+    /// often needs only the minutes: for most events, the minutes show that the event is not due.
     minutes: Vec<u64>,
     times: Vec<CivilTimes>,
     /// The index of the event for each entry of `times`.

@@ -155,9 +155,10 @@ impl Event {
     /// [`without_overlapping`](Self::without_overlapping), so that only one occurrence at a time runs in the whole
     /// fleet.
     ///
-    /// An occurrence that was skipped because another run was running does not count as missed, except if that run made
-    /// up for an earlier occurrence. An occurrence that was skipped while the event was paused, or while the store was
-    /// unavailable, counts as missed. If the runs of earlier occurrences take so long that the window ends, the
+    /// If an occurrence is skipped because a run is running, no later tick runs the occurrence. There is one exception:
+    /// if the running run began more than a minute late, for example to make up for an earlier occurrence, a later tick
+    /// runs the skipped occurrence. A later tick also runs an occurrence that was skipped while the event was paused,
+    /// or while the store was unavailable. If the runs of earlier occurrences take so long that the window ends, the
     /// remaining occurrences are skipped as [`TooLate`](crate::SkipReason::TooLate). So choose a window that is long
     /// enough for all runs.
     ///

@@ -94,8 +94,8 @@ impl Event {
         self.say("hold_at_least", length, |event| &mut event.protections.hold_at_least)
     }
 
-    /// Sets the behaviour at an overlap, when the event is due while a run of the event is running anywhere in the
-    /// fleet. The new occurrence is skipped (the default), waits in a [queue](Overlap::QueueOne), or
+    /// Sets the behaviour at an overlap: the event is due while a run of the event is running anywhere in the fleet.
+    /// The new occurrence is skipped (the default), waits in a [queue](Overlap::QueueOne), or
     /// [replaces](Overlap::Replace) the run. This method needs [`without_overlapping`](Self::without_overlapping), and
     /// makes the event run [on one server](Self::on_one_server). The store must be able to extend a lease, as all
     /// built-in stores can. For `Replace`, the store must also return the [holder](EventMutex::held) of the lease with
@@ -128,8 +128,9 @@ impl Event {
         self.say("on_overlap", overlap, |event| &mut event.protections.on_overlap)
     }
 
-    /// Sets how long after its time a [waiting](Self::on_overlap) occurrence may still start: from a second to a day.
-    /// The default is the [claim window](Self::on_one_server): ten periods, but at least a minute and at most an hour.
+    /// Sets how long an occurrence may [wait](Self::on_overlap), from a second to a day. The time counts from the
+    /// occurrence, or from its delayed start if the event has a [jitter](Self::jitter). The default is the [claim
+    /// window](Self::on_one_server): ten periods, but at least a minute and at most an hour.
     /// While the queue is full, further occurrences are skipped as [`QueueFull`](crate::SkipReason::QueueFull).
     ///
     /// ```
@@ -146,8 +147,8 @@ impl Event {
         self.say("within", time, |event| &mut event.protections.within)
     }
 
-    /// Sets the behaviour at an outage, when the store does not answer, or its entry for this event can't be used. By
-    /// default, the event does not run; see [`OutagePolicy`].
+    /// Sets the behaviour at an outage: the store does not answer, or the store's entry for this event can't be used.
+    /// By default, the event does not run; see [`OutagePolicy`].
     pub fn on_outage(self, policy: OutagePolicy) -> Self {
         self.say("on_outage", policy, |event| &mut event.protections.on_outage)
     }

@@ -326,7 +326,7 @@ impl ManualTime {
     }
 
     fn places(&self) -> MutexGuard<'_, Places> {
-        // A poisoned lock can still be used, because a panic never leaves the places half-changed.
+        // A poisoned lock can still be used: after a panic, the places are never half-changed.
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
