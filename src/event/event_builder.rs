@@ -148,9 +148,9 @@ impl Event {
     }
 
     /// Makes an event whose task is a future, which a tokio runtime drives. The schedule sets the runtime with
-    /// [`with_runtime`](crate::Schedule::with_runtime). Without this setting, the runtime of the thread that
-    /// [adds](crate::Schedule::add) the event drives the future. The task receives its run by value, and can return the
-    /// types that a callback can return. The name identifies the event, as with [`call`](Self::call).
+    /// [`with_runtime`](crate::Schedule::with_runtime). Without this setting, the future runs on the runtime of the
+    /// thread that calls [`add`](crate::Schedule::add). The task receives its run by value, and can return the types
+    /// that a callback can return. The name identifies the event, as with [`call`](Self::call).
     ///
     /// A future can be ended at its next `await`. So the library can promise more than for a callback: **no poll of the
     /// future begins after the end of its lease**. A run is cancelled by the loss of its lease, by its

@@ -1,5 +1,5 @@
-//! Releases all leases when this process ends by itself: by `exit`, on any thread, or by a return from `main` while
-//! other threads run tasks.
+//! Releases or shortens all leases when this process ends by itself: by `exit`, on any thread, or by a return from
+//! `main` while other threads run tasks.
 //!
 //! The exiting thread may hold any lock, of this crate or of another. Its thread-locals may be gone, although logging
 //! and other code needs them. So the exiting thread sends no request to a store. The renewal threads, which run while a

@@ -1,5 +1,5 @@
 //! The renewal thread of a store: it renews the leases of this process while their tasks run, reports lost leases, and
-//! releases all leases when the process exits.
+//! releases or shortens all leases when the process exits.
 //!
 //! Each store has its own renewal thread, so that an outage of one store delays no renewal in another store. A renewal
 //! does not wait for an admission, because each request has its own connection. The thread lives while the process

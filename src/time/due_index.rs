@@ -198,7 +198,8 @@ impl SingleEvent {
     fn new(event: usize, timetable: Timetable) -> Self {
         let (has_jitter, period) = (timetable.jitter != Jitter::NONE, timetable.period().as_secs().cast_signed());
         let has_seconds = if has_jitter { period < 60 } else { timetable.needs_seconds() };
-        // For an interval, only the latest instant counts, even if that instant is no occurrence.
+        // For an interval, a tick looks back only to the latest instant of the interval, even if the event is not due
+        // at that instant.
         let looks_back = if timetable.interval.is_some() && !has_jitter { period.min(60) - 1 } else { 59 };
         Self { event, timetable, has_seconds, looks_back, quiet: Quiet::default() }
     }
