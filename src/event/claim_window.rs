@@ -1,5 +1,5 @@
-//! The claim window: how long after the beginning of its tick a run may still request its claim. A claim lasts longer
-//! than the window, by [`CLAIM_MARGIN`].
+//! The claim window: the time in which a run may request its claim. The window begins with the tick of the run. A claim
+//! lasts longer than the window, by [`CLAIM_MARGIN`].
 
 use std::time::Duration;
 

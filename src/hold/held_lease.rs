@@ -54,8 +54,8 @@ pub(crate) struct HeldLease {
     /// The moment when this process read a request to stop the run, and the process that made the request, if it is
     /// known.
     pub(super) stop_request: OnceLock<Box<(Moment, Option<Holder>)>>,
-    /// Whether the reason to stop was reported. Also set for a guard, and after the end of a task, so that no reason is
-    /// reported.
+    /// Whether the reason to stop was reported. Also `true` for a guard, and after the end of a task, because then a
+    /// reason must not be reported.
     pub(super) cancel_is_reported: AtomicBool,
 }
 

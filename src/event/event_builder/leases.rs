@@ -88,8 +88,8 @@ impl Event {
     /// Without this method, a short task can run on two servers, one after the other, because their clocks differ. For
     /// example, if the clocks differ by 2 s, a task of 1 ms runs twice. With a `hold_at_least` of 5 s, it runs once.
     /// While the lease is held, other servers skip the event as still running. This method needs a lease. A lease with
-    /// a fixed term must not be shorter than `length`. If the process is killed, its lease ends with its term, and on
-    /// the file store at once.
+    /// a fixed term must not be shorter than `length`. If the process is killed, the lease ends when its term is over.
+    /// On the file store, the lease of a killed process ends at once.
     pub fn hold_at_least(self, length: Duration) -> Self {
         self.say("hold_at_least", length, |event| &mut event.protections.hold_at_least)
     }
@@ -113,9 +113,9 @@ impl Event {
     /// - [`Replaced`](crate::SkipReason::Replaced): the occurrence waited to replace a run, and a later occurrence
     ///   came.
     ///
-    /// If the waiting server is killed, shut down or paused, another server takes over the occurrence in its next tick.
-    /// Without [`catch_up`](Self::catch_up), only a process that skipped the occurrence as `Queued` can take it over.
-    /// So a process that cron starts for each tick can't take it over. [The
+    /// If the server of a waiting occurrence is killed, shut down or paused, the next tick of another server takes over
+    /// the occurrence. Without [`catch_up`](Self::catch_up), only a process that skipped the occurrence as `Queued` can
+    /// take it over. So a process that cron starts for each tick can't take it over. [The
     /// book](https://docs.rs/crate/soloist/latest/source/docs/guide/queues.md) describes every case. Events with one
     /// [`mutex_name`](Self::mutex_name) have one queue. Runs [by hand](crate::Schedule::run_event) do not wait.
     ///
