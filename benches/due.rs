@@ -85,7 +85,7 @@ fn in_turns(criterion: &mut Criterion, group: &str, events: u64, names: [&str; 2
     }
 }
 
-/// Measures a due event with and without metrics. The recorder is the one of Prometheus.
+/// Measures a due event with and without metrics. Prometheus's recorder keeps the metrics.
 #[cfg(feature = "metrics")]
 fn metrics(criterion: &mut Criterion) {
     let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();

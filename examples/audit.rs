@@ -106,8 +106,7 @@ impl Audit {
         let (all_written, written) = mpsc::channel();
         thread::spawn(move || {
             for row in to_write {
-                // Tries twice, because an idle connection can be broken. A row can then be written twice, but is not
-                // lost.
+                // Tries twice, because an idle connection can be broken. In rare cases, the row is then written twice.
                 if let Err(error) = write(&row).or_else(|_| write(&row)) {
                     complain(format_args!("not written: {row:?}: {error}"));
                 }

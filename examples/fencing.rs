@@ -5,8 +5,8 @@
 //! cargo run --example fencing -- postgres://app:secret@127.0.0.1/app
 //! ```
 //!
-//! The first run is suspended until its lease has ended, and a second run writes meanwhile. When the first run
-//! continues, its write changes nothing. The example needs a PostgreSQL, and creates the table `soloist_totals`.
+//! The first run is suspended. When its lease has ended, a second run writes. Then the first run continues, and its
+//! write changes nothing. The example needs a PostgreSQL, and creates the table `soloist_totals`.
 
 use std::error::Error;
 use std::process::ExitCode;

@@ -34,7 +34,7 @@ trait Sql {
     fn start() -> Self;
     /// Creates the table, and a store in it.
     fn mutex(&self, table: &str) -> Self::Mutex;
-    /// Adds rows to the table: `claims` claims that have just ended.
+    /// Adds claims that have just ended to the table. `claims` is their number.
     fn fill(&self, table: &str, claims: usize);
     /// Connects a raw client, which carries out statements and returns the first value of the first row.
     fn raw(&self) -> impl FnMut(&str) -> Option<String>;

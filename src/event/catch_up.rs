@@ -2,8 +2,8 @@
 //! missed occurrences.
 //!
 //! Each occurrence in a queue has a process that waits with it. If that process dies, another process makes up for the
-//! occurrence. If the event has no `catch_up`, that other process must have skipped the occurrence as `Queued` in its
-//! own tick.
+//! occurrence. If the event has no `catch_up`, only a process that has skipped the occurrence as `Queued` can make up
+//! for the occurrence.
 //!
 //! An occurrence within the window was missed if no server has claimed it. But an occurrence from before the event was
 //! deployed has no claim, either, and must not run. So each event has a marker in its store. The age of the marker

@@ -1,5 +1,5 @@
-//! The claim window: how long after the beginning of its tick a run may still request its claim. A claim lasts longer
-//! than the window, by [`CLAIM_MARGIN`].
+//! The claim window: the time in which a run may request its claim. The window begins with the tick of the run. A claim
+//! lasts longer than the window, by [`CLAIM_MARGIN`].
 
 use std::time::Duration;
 
@@ -20,8 +20,9 @@ pub(crate) fn usual_claim_window(period: Duration) -> Duration {
 }
 
 /// Checks that the jitter `longest` is in whole seconds and shorter than `period`, and returns its seconds. There are
-/// two reasons for this limit: an occurrence must start before the next occurrence is due, and before a claim on it can
-/// expire. `period` is at most an hour, and never longer than the usual claim window.
+/// two reasons why it must be shorter. An occurrence must start before the next occurrence is due. And an occurrence
+/// must start before its own claim can expire: `period` is at most an hour, and never longer than the usual claim
+/// window.
 pub(super) fn checked_jitter(longest: Duration, period: Duration) -> Result<u32, Refusal> {
     let seconds = u32::try_from(longest.as_secs()).ok().filter(|seconds| *seconds > 0 && longest.subsec_nanos() == 0);
     seconds.filter(|_| longest < period).ok_or_else(|| {

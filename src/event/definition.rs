@@ -243,7 +243,8 @@ impl Event {
         let runs_here = environments.map_or(Ok(true), |them| them.include(environment))?;
         if !runs_here {
             self.filters.extend(self.environments.clone().map(Filter::OtherEnvironment));
-            self.filters.rotate_right(1); // First, so that the filter functions of the application are not called.
+            // This filter comes first, so that the filter functions of the application are not called.
+            self.filters.rotate_right(1);
         }
         let all = self.protections.catch_up_all;
         let catch_up = self.protections.catch_up.map(|window| (window, 1)).or(all);

@@ -148,9 +148,9 @@ impl Event {
     }
 
     /// Makes an event whose task is a future, which a tokio runtime drives. The schedule sets the runtime with
-    /// [`with_runtime`](crate::Schedule::with_runtime). Without this setting, the runtime of the thread that
-    /// [adds](crate::Schedule::add) the event drives the future. The task receives its run by value, and can return the
-    /// types that a callback can return. The name identifies the event, as with [`call`](Self::call).
+    /// [`with_runtime`](crate::Schedule::with_runtime). Without this setting, the future runs on the runtime of the
+    /// thread that calls [`add`](crate::Schedule::add). The task receives its run by value, and can return the types
+    /// that a callback can return. The name identifies the event, as with [`call`](Self::call).
     ///
     /// A future can be ended at its next `await`. So the library can promise more than for a callback: **no poll of the
     /// future begins after the end of its lease**. A run is cancelled by the loss of its lease, by its
@@ -164,8 +164,8 @@ impl Event {
     /// has failed, and the lease is released.
     ///
     /// The promise has limits: a poll that is running continues until its next `await`. Work in `spawn_blocking`, in
-    /// another task or on a server continues, too. If such work writes data, pass the [fencing
-    /// token](crate::FencingToken) to it.
+    /// another task, or in a database continues, too. If such work writes data, pass the [fencing
+    /// token](crate::FencingToken) to the work.
     ///
     /// A future that runs [in the background](Self::in_background) occupies no thread. Only its hooks occupy a thread,
     /// because hooks are callbacks.

@@ -28,7 +28,7 @@ impl HeldLease {
         self.change(|| self.timeout.store(timeout.to_bits(), Ordering::Release));
     }
 
-    /// Plans the shutdown of the run: the task is cancelled after `drain`, and the process exits after another `grace`.
+    /// Plans the shutdown of the run: the task is cancelled after `drain`, and the process exits `grace` later.
     /// `signal` is the signal that asked for the shutdown, if there was one. If an earlier call has set earlier times,
     /// those times stay.
     pub(crate) fn shut_down(&self, drain: Duration, grace: Duration, signal: Option<i32>) {

@@ -46,14 +46,18 @@ impl TaskWaiter {
         let is_known = waiters.tasks.get(&self.number).is_some_and(|known| known.will_wake(waker));
         let before = if is_known { None } else { waiters.tasks.insert(self.number, waker.clone()) };
         drop(waiters);
-        drop(before); // Without the lock: this can be the last handle of a task, whose destructors may lock the signal.
+        // Drop `before` after the unlock: it may be the last handle of a task, and the task's destructors may lock the
+        // signal.
+        drop(before);
     }
 }
 
 impl Drop for TaskWaiter {
     fn drop(&mut self) {
         let waker = self.signal.lock().tasks.remove(&self.number);
-        drop(waker); // Without the lock: this can be the last handle of a task, whose destructors may lock the signal.
+        // Drop `waker` after the unlock: it may be the last handle of a task, and the task's destructors may lock the
+        // signal.
+        drop(waker);
     }
 }
 
@@ -118,7 +122,7 @@ impl Signal {
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiters> {
-        // A poisoned lock can still be used, because a panic never leaves the value behind it half-changed.
+        // A poisoned lock can still be used: after a panic, the value is never half-changed.
         self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

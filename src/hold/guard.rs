@@ -18,9 +18,9 @@ use crate::time::clock::{Clock, about_a_second, moment::Moment, shown::ExactDura
 
 /// A held lease, for a task that runs under another scheduler. A drop of the guard releases the lease.
 ///
-/// The lease is renewed until the guard is dropped, unless [`acquire_for`](Self::acquire_for) has acquired it. So a
-/// short term is enough: if the process is killed, the name is blocked for one term at most. A long task should call
-/// [`is_lost`](Self::is_lost) now and then, and stop if the lease is lost.
+/// The lease is renewed until the guard is dropped. So a short term is enough: if the process is killed, the name is
+/// blocked for one term at most. Only a lease of [`acquire_for`](Self::acquire_for) is not renewed. A long task should
+/// call [`is_lost`](Self::is_lost) now and then, and stop if the lease is lost.
 ///
 /// `MutexName::lease("reports")` is also the name of the lease of an event `reports`. If another owner holds the name,
 /// [`EventMutex::held`] returns the holder. If a store can't be cloned, or is a `dyn EventMutex`, pass it as `&Arc<_>`.

@@ -54,8 +54,8 @@ pub(crate) struct HeldLease {
     /// The moment when this process read a request to stop the run, and the process that made the request, if it is
     /// known.
     pub(super) stop_request: OnceLock<Box<(Moment, Option<Holder>)>>,
-    /// Whether the reason to stop was reported. Also set for a guard, and after the end of a task, so that no reason is
-    /// reported.
+    /// Whether the reason to stop was reported. Also `true` for a guard, and after the end of a task, because then a
+    /// reason must not be reported.
     pub(super) cancel_is_reported: AtomicBool,
 }
 
@@ -264,8 +264,8 @@ impl HeldLease {
     pub(crate) fn begin_renewal(&self, now: Moment) -> bool {
         let is_live = self.deadline_at(now).is_some();
         self.signal.change_silently(|| {
-            // A release that came before this lock does not wait for this renewal. So the renewal must not begin after
-            // such a release.
+            // The signal is locked here. If the lease was released before the signal was locked, the release does not
+            // wait for this renewal. So this renewal must not begin.
             let begins = is_live && matches!(self.state(), LeaseState::HeldUntil(_));
             self.is_renewing.store(begins, Ordering::Release);
             begins

@@ -1,5 +1,5 @@
-//! Releases all leases when this process ends by itself: by `exit`, on any thread, or by a return from `main` while
-//! other threads run tasks.
+//! Releases or shortens all leases when this process ends by itself: by `exit`, on any thread, or by a return from
+//! `main` while other threads run tasks.
 //!
 //! The exiting thread may hold any lock, of this crate or of another. Its thread-locals may be gone, although logging
 //! and other code needs them. So the exiting thread sends no request to a store. The renewal threads, which run while a
@@ -78,8 +78,8 @@ pub(crate) fn leave(by: Option<Thread>) {
 }
 
 /// Returns the members that this process has registered. Usually, the list is locked only for an instant. But if a
-/// signal handler has interrupted this thread while the list was locked, the lock stays locked. Then returns an empty
-/// list at the moment `latest`.
+/// signal handler has interrupted this thread while the list was locked, the lock stays locked. In this case, the
+/// function returns an empty list at the moment `latest`.
 fn members(clock: &Clock, latest: Moment) -> Vec<Arc<dyn EndsWithProcess>> {
     let registered = loop {
         match REGISTERED.try_lock() {

@@ -74,8 +74,8 @@ struct NextRenewal {
 }
 
 impl NextRenewal {
-    /// Plans the next renewal: a third of the usable term after `asked`, so that two thirds are left for more attempts.
-    /// The usable term is the term without the time that is kept for stopping the task.
+    /// Plans the next renewal. It is due when a third of the usable term has passed since `asked`, so that two thirds
+    /// are left for more attempts. The usable term is the term without the time that is kept for stopping the task.
     #[inline]
     fn after(asked: Moment, term: Term, held: &HeldLease) -> Self {
         let useful = term.get().saturating_sub(held.stopping);

@@ -1,5 +1,5 @@
 //! The renewal thread of a store: it renews the leases of this process while their tasks run, reports lost leases, and
-//! releases all leases when the process exits.
+//! releases or shortens all leases when the process exits.
 //!
 //! Each store has its own renewal thread, so that an outage of one store delays no renewal in another store. A renewal
 //! does not wait for an admission, because each request has its own connection. The thread lives while the process
@@ -96,8 +96,8 @@ impl RenewalThread {
     ///
     /// # Errors
     ///
-    /// If this process holds the name already, the store has lost its data, because it granted the name again. The
-    /// error is the earlier holder.
+    /// This process already holds the name. So the store has granted a held name again, which means that the store has
+    /// lost its data. The error is the earlier holder.
     #[inline]
     pub(crate) fn keep(self: &Arc<Self>, store: &Store, held: &Arc<HeldLease>, renewal: Renewal) -> Result<(), Holder> {
         // A store in the memory of this process loses its data only when the process ends, and then the leases end,
@@ -159,7 +159,7 @@ impl RenewalThread {
         work: impl FnOnce(&Arc<Self>, Waiting) + Send + 'static,
     ) -> io::Result<()> {
         let renewal_thread = Arc::clone(self);
-        // The clock of a test waits for the new thread from now on.
+        // From now on, the clock of a test does not move on before the new thread has had its turn.
         let waiting = self.clock.waiting(self);
         waiting.is_needed();
         threads::start(name, move || work(&renewal_thread, waiting))

@@ -141,12 +141,12 @@ impl TimerThread {
     }
 
     fn state(&self) -> MutexGuard<'_, TimerState> {
-        // A poisoned lock can still be used, because a panic never leaves the value behind it half-changed.
+        // A poisoned lock can still be used: after a panic, the state is never half-changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn signals(&self) -> MutexGuard<'_, Signals> {
-        // As in `state`, a panic never leaves the value behind this lock half-changed.
+        // A poisoned lock can still be used: after a panic, the signals are never half-changed.
         self.signals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -167,7 +167,8 @@ impl TimerThread {
         self.woken.notify_one();
     }
 
-    /// Waits until all signals are handled, but no longer than `until`. Does not wait if a signal has nothing to do.
+    /// Waits until all signals are handled, but no longer than `until`. Does not wait if no job is running and no lease
+    /// is held, because then there is nothing to release.
     pub(super) fn wait_until_handled(&self, waiting: &Waiting, until: Moment) {
         if self.is_seen_idle() {
             return;
@@ -182,8 +183,8 @@ impl TimerThread {
         }
     }
 
-    /// Returns whether no job is running and no lease is held, so that a signal has nothing to do. Returns `false` if
-    /// the state is locked, because then the answer is not known.
+    /// Returns whether no job is running and no lease is held. Returns `false` if the state is locked, because then the
+    /// answer is not known.
     fn is_seen_idle(&self) -> bool {
         let Ok(state) = self.state.try_lock() else { return false };
         state.wakes_at != Moment::BEGINNING && !state.plan.has_leases()

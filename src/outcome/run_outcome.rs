@@ -129,9 +129,10 @@ impl RunOutcome {
         self.took
     }
 
-    /// Returns how long after the occurrence the task started, if that was a minute or more. Such a run waited for
-    /// earlier events in the foreground, for a free thread, or in its queue. For a missed occurrence, the answer is
-    /// `None`, and [`Entry::missed_by`](crate::Entry::missed_by) returns the time.
+    /// Returns how late the task started, if it started late by a minute or more. The time counts from the occurrence,
+    /// or from its delayed start if the event has a [jitter](crate::Event::jitter). Such a run waited for earlier
+    /// events in the foreground, for a free thread, or in its queue. For a missed occurrence, the answer is `None`, and
+    /// [`Entry::missed_by`](crate::Entry::missed_by) returns the time.
     pub fn started_late(&self) -> Option<Duration> {
         self.details.as_ref()?.started_late
     }

@@ -167,8 +167,8 @@ impl Command {
         for (name, value) in OURS.into_iter().zip(values) {
             match value {
                 Some(value) => command.env(name, value),
-                // If this process is itself a command, it has inherited this variable, and its value describes another
-                // run.
+                // If this process is itself a command, it may have inherited this variable. The inherited value
+                // describes another run.
                 None => command.env_remove(name),
             };
         }

@@ -236,8 +236,8 @@ impl Future for LeasedFuture {
             Ok(Poll::Ready(outcome)) => this.end(outcome.err().map(|error: BoxError| Fault::Failed(error.into()))),
             Ok(Poll::Pending) => {
                 this.control.phase.store(WAITING, Ordering::SeqCst);
-                // While the poll was running, `enforce` could not end the task, and it does not check again. So the
-                // time is checked here, after the store to `phase`.
+                // While the poll was running, `enforce` could not end the task, and `enforce` does not check the time
+                // again. So the time is checked here, after the change of `phase`.
                 if this.control.is_over() && this.control.revoke() {
                     let fault = this.control.cancelled(held.now());
                     return this.end(fault);

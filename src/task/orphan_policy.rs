@@ -20,8 +20,8 @@ pub(crate) enum OrphanPolicy {
 pub(super) const EVENT: &str = "SOLOIST_EVENT";
 
 /// Returns whether this process is the command of another scheduler. If so, a watchdog must end the commands of this
-/// process. The other scheduler can kill this process, but not its commands, because each command has its own process
-/// group.
+/// process. The other scheduler can kill this process, but not the commands of this process, because each of these
+/// commands has its own process group.
 #[cfg(unix)]
 pub(super) fn scheduler_is_a_command() -> bool {
     env::var_os(EVENT).is_some()

@@ -147,8 +147,9 @@ fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
         use std::os::unix::fs::OpenOptionsExt;
 
         let file = options.custom_flags(libc::O_NONBLOCK).open(path)?;
-        // The file was opened in the non-blocking mode. This mode is switched off again, because the command's writes
-        // may block. An error is ignored, because a file without this mode does not need the change.
+        // The file was opened in the non-blocking mode. This mode is switched off again: if the file is a full pipe,
+        // the command's writes must wait, and not fail. An error is ignored, because a file without this mode does not
+        // need the change.
         let _ = rustix::io::ioctl_fionbio(&file, false);
         Ok(file)
     }

@@ -34,8 +34,8 @@ pub(crate) fn here() -> Option<RuntimeId> {
 }
 
 /// Makes a call that blocks this thread. Meanwhile the other threads of the runtime drive the tasks. If the runtime has
-/// no other thread, a test call of tokio panics, and the panic is caught. Then the function does not make the call, and
-/// returns it in `Err`.
+/// no other thread, `block_in_place` with an empty closure panics, and the panic is caught. Then the function does not
+/// make `call`, and returns `call` in `Err`.
 #[cfg(feature = "tokio")]
 pub(crate) fn block<T, C: FnOnce() -> T>(call: C) -> Result<T, C> {
     use tokio::task::block_in_place;

@@ -170,8 +170,8 @@ impl Crontab {
         FieldSet { bits: self.bits[field as usize], star: self.stars >> field as u8 & 1 != 0 }
     }
 
-    /// Returns whether the crontab is due on any date. The search tries each date on all days of the week, because each
-    /// date falls on each day of the week in some year.
+    /// Returns whether the crontab is due on at least one date. The search tries each date on all days of the week,
+    /// because each date falls on each day of the week in some year.
     pub(crate) fn comes(&self) -> bool {
         const MONTHS_OF_31_DAYS: u128 = 0b1_0101_1010_1010;
         const MONTHS_OF_30_DAYS: u128 = 0b1010_0101_0000;
@@ -186,7 +186,8 @@ impl Crontab {
         dates.any(|date| self.meets_date(&date))
     }
 
-    /// Returns whether any month of the crontab has any of its days of the month. The days of the week do not count.
+    /// Returns whether at least one month of the crontab has at least one of the crontab's days of the month. The days
+    /// of the week do not count.
     pub(crate) fn day_of_month_comes(&self) -> bool {
         let mut on_any = *self;
         on_any.set(Field::DayOfWeek, FieldSet::every(Field::DayOfWeek));

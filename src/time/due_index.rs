@@ -29,8 +29,8 @@ struct Group {
     zone: Zone,
     /// Whether each time of the day comes exactly once, even if the clocks skip or repeat that time.
     once: bool,
-    /// The minutes of the hour for each entry of `times`, as bits. They are stored apart from `times`, because for most
-    /// events that are not due, the minutes alone show this.
+    /// The minutes of the hour for each entry of `times`, as bits. They are stored apart from `times`, because a tick
+    /// often needs only the minutes: for most events, the minutes show that the event is not due.
     minutes: Vec<u64>,
     times: Vec<CivilTimes>,
     /// The index of the event for each entry of `times`.
@@ -198,7 +198,8 @@ impl SingleEvent {
     fn new(event: usize, timetable: Timetable) -> Self {
         let (has_jitter, period) = (timetable.jitter != Jitter::NONE, timetable.period().as_secs().cast_signed());
         let has_seconds = if has_jitter { period < 60 } else { timetable.needs_seconds() };
-        // For an interval, only the latest instant counts, even if that instant is no occurrence.
+        // For an interval, a tick looks back only to the latest instant of the interval, even if the event is not due
+        // at that instant.
         let looks_back = if timetable.interval.is_some() && !has_jitter { period.min(60) - 1 } else { 59 };
         Self { event, timetable, has_seconds, looks_back, quiet: Quiet::default() }
     }

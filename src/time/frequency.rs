@@ -250,7 +250,8 @@ impl TimetableSpec {
         match self.cycle.replace(cycle) {
             _ if n == 0 => Err(format!("`every_{unit}(0, {date})` would never be due: write 1 or more")),
             Some(before) if before != cycle => Err(format!(
-                "its days are counted twice, {before} and {cycle}: leave one `every_days(..)` or `every_weeks(..)` out"
+                "its days are set twice, as {before} and as {cycle}: leave out one of the calls of `every_days(..)` or \
+                 `every_weeks(..)`"
             )),
             _ => Ok(()),
         }

@@ -225,9 +225,9 @@ impl Timetable {
         }
     }
 
-    /// Describes in plain English when the event is due. The text also has the zone, and a rule for clock changes that
-    /// is not the default. The marker of an event that catches up has this text. So if the text changes, the event
-    /// counts as new.
+    /// Describes in plain English when the event is due. The text also has the zone, and the rule for clock changes if
+    /// this rule is not the default. The marker of an event that catches up has this text. So if the text changes, the
+    /// event counts as new.
     pub(crate) fn in_words_and_zone(&self) -> String {
         let rule = match self.clock_change {
             ClockChange::AsCron => "",

@@ -92,7 +92,8 @@ impl Event {
     /// when [`work`](crate::Schedule::work) begins. If the window is as long as the time between two occurrences, a
     /// window is always open. If the store has lost its data, as Redis can after a restart, the event is new, and
     /// nothing is made up for. If the store's clock was set back after the event was recorded, the recorded time may be
-    /// useless; then it is ignored, with a warning.
+    /// later than the occurrence. Then the recorded time is ignored: the occurrence can count as missed, and the log
+    /// has a warning.
     ///
     /// If an old definition is deployed again, for example by a rollback, the store still has the record of the first
     /// deployment. So the occurrences between the two deployments can count as missed. This is also true if `catch_up`
@@ -106,8 +107,8 @@ impl Event {
     ///
     /// The store must be able to return the [holder](crate::EventMutex::held) of a name, as all built-in stores can.
     /// Otherwise missed occurrences are skipped as [`StoreUnavailable`](crate::SkipReason::StoreUnavailable). A claim
-    /// lasts until the next occurrence or the end of the window, whichever comes first, plus 6 minutes, but at least as
-    /// long as [without `catch_up`](Self::on_one_server).
+    /// lasts until 6 minutes after the next occurrence, or until 6 minutes after the end of the window if that is
+    /// earlier. But a claim lasts at least as long as [without `catch_up`](Self::on_one_server).
     ///
     /// In a test, give the schedule and its store one [`ManualClock`](crate::time::ManualClock), and let time pass with
     /// [`advance`](crate::time::ManualClock::advance). Call `run_due` once before the occurrence that the test skips,
@@ -155,9 +156,10 @@ impl Event {
     /// [`without_overlapping`](Self::without_overlapping), so that only one occurrence at a time runs in the whole
     /// fleet.
     ///
-    /// An occurrence that was skipped because another run was running does not count as missed, except if that run made
-    /// up for an earlier occurrence. An occurrence that was skipped while the event was paused, or while the store was
-    /// unavailable, counts as missed. If the runs of earlier occurrences take so long that the window ends, the
+    /// If an occurrence is skipped because a run is running, no later tick runs the occurrence. There is one exception:
+    /// if the running run began more than a minute late, for example to make up for an earlier occurrence, a later tick
+    /// runs the skipped occurrence. A later tick also runs an occurrence that was skipped while the event was paused,
+    /// or while the store was unavailable. If the runs of earlier occurrences take so long that the window ends, the
     /// remaining occurrences are skipped as [`TooLate`](crate::SkipReason::TooLate). So choose a window that is long
     /// enough for all runs.
     ///

@@ -8,8 +8,8 @@ use crate::task::task_result::IntoTaskResult;
 
 impl Event {
     /// Calls `hook` after the admission of the run, and before the task. If the hook fails, the task is not started,
-    /// but the hooks of [`then`](Self::then) and [`on_failure`](Self::on_failure) are called. No other server tries the
-    /// occurrence again.
+    /// but the hooks of [`then`](Self::then) and [`on_failure`](Self::on_failure) are called. A claim on the
+    /// occurrence stays, so that no other server runs the occurrence.
     pub fn before<R: IntoTaskResult>(mut self, hook: impl Fn(&Run) -> R + Send + Sync + 'static) -> Self {
         self.before.push(callback(hook));
         self

@@ -88,14 +88,14 @@ impl Event {
     /// Without this method, a short task can run on two servers, one after the other, because their clocks differ. For
     /// example, if the clocks differ by 2 s, a task of 1 ms runs twice. With a `hold_at_least` of 5 s, it runs once.
     /// While the lease is held, other servers skip the event as still running. This method needs a lease. A lease with
-    /// a fixed term must not be shorter than `length`. If the process is killed, its lease ends with its term, and on
-    /// the file store at once.
+    /// a fixed term must not be shorter than `length`. If the process is killed, the lease ends when its term is over.
+    /// On the file store, the lease of a killed process ends at once.
     pub fn hold_at_least(self, length: Duration) -> Self {
         self.say("hold_at_least", length, |event| &mut event.protections.hold_at_least)
     }
 
-    /// Sets the behaviour at an overlap, when the event is due while a run of the event is running anywhere in the
-    /// fleet. The new occurrence is skipped (the default), waits in a [queue](Overlap::QueueOne), or
+    /// Sets the behaviour at an overlap: the event is due while a run of the event is running anywhere in the fleet.
+    /// The new occurrence is skipped (the default), waits in a [queue](Overlap::QueueOne), or
     /// [replaces](Overlap::Replace) the run. This method needs [`without_overlapping`](Self::without_overlapping), and
     /// makes the event run [on one server](Self::on_one_server). The store must be able to extend a lease, as all
     /// built-in stores can. For `Replace`, the store must also return the [holder](EventMutex::held) of the lease with
@@ -113,9 +113,9 @@ impl Event {
     /// - [`Replaced`](crate::SkipReason::Replaced): the occurrence waited to replace a run, and a later occurrence
     ///   came.
     ///
-    /// If the waiting server is killed, shut down or paused, another server takes over the occurrence in its next tick.
-    /// Without [`catch_up`](Self::catch_up), only a process that skipped the occurrence as `Queued` can take it over.
-    /// So a process that cron starts for each tick can't take it over. [The
+    /// If the server of a waiting occurrence is killed, shut down or paused, the next tick of another server takes over
+    /// the occurrence. Without [`catch_up`](Self::catch_up), only a process that skipped the occurrence as `Queued` can
+    /// take it over. So a process that cron starts for each tick can't take it over. [The
     /// book](https://docs.rs/crate/soloist/latest/source/docs/guide/queues.md) describes every case. Events with one
     /// [`mutex_name`](Self::mutex_name) have one queue. Runs [by hand](crate::Schedule::run_event) do not wait.
     ///
@@ -128,8 +128,9 @@ impl Event {
         self.say("on_overlap", overlap, |event| &mut event.protections.on_overlap)
     }
 
-    /// Sets how long after its time a [waiting](Self::on_overlap) occurrence may still start: from a second to a day.
-    /// The default is the [claim window](Self::on_one_server): ten periods, but at least a minute and at most an hour.
+    /// Sets how long an occurrence may [wait](Self::on_overlap), from a second to a day. The time counts from the
+    /// occurrence, or from its delayed start if the event has a [jitter](Self::jitter). The default is the [claim
+    /// window](Self::on_one_server): ten periods, but at least a minute and at most an hour.
     /// While the queue is full, further occurrences are skipped as [`QueueFull`](crate::SkipReason::QueueFull).
     ///
     /// ```
@@ -146,8 +147,8 @@ impl Event {
         self.say("within", time, |event| &mut event.protections.within)
     }
 
-    /// Sets the behaviour at an outage, when the store does not answer, or its entry for this event can't be used. By
-    /// default, the event does not run; see [`OutagePolicy`].
+    /// Sets the behaviour at an outage: the store does not answer, or the store's entry for this event can't be used.
+    /// By default, the event does not run; see [`OutagePolicy`].
     pub fn on_outage(self, policy: OutagePolicy) -> Self {
         self.say("on_outage", policy, |event| &mut event.protections.on_outage)
     }

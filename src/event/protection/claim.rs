@@ -33,8 +33,9 @@ pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 
 /// The greatest difference between the clocks or ticks of two servers at which an occurrence still starts only once. A
 /// claim lasts longer than its window by this margin, because the tick of a server with a slow clock comes later. A
-/// request to stop lasts longer by this margin, too. The claim on an occurrence that is older than the margin may have
-/// expired. So neither `run_due_since` nor the command line starts such an old occurrence.
+/// request to stop a run also lasts longer by this margin than the wait of the occurrence that replaces the run. If an
+/// occurrence is older than this margin, its claim may have expired. So neither `run_due_since` nor the command line
+/// starts such an old occurrence.
 pub(crate) const CLAIM_MARGIN: Duration = Duration::from_secs(5 * 60);
 
 impl Claim {

@@ -1,6 +1,6 @@
 //! The behaviour of an event at an overlap. The new occurrence is skipped, waits in a queue, or replaces the run.
 
-/// The behaviour of an event at an overlap, when the event is due while a run is running; see
+/// The behaviour of an event at an overlap: the event is due while a run is running. See
 /// [`Event::on_overlap`](crate::Event::on_overlap).
 ///
 /// ```

@@ -24,7 +24,8 @@ pub(crate) struct Queue {
     pub(crate) places: Vec<MutexName>,
     /// How long a place is held without renewal.
     pub(crate) term: Term,
-    /// How long after its time a waiting occurrence may still start. The default is the claim window.
+    /// How long an occurrence may wait, counted from the time at which it should start. The default is the claim
+    /// window.
     pub(crate) within: Duration,
     /// Whether a waiting occurrence cancels the run.
     pub(crate) replaces: bool,

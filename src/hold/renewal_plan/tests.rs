@@ -98,8 +98,8 @@ struct Known {
     here: bool,
     /// Whether the store was asked to shorten the lease because the process exits.
     shortened: bool,
-    /// The moment when the task is cancelled: the deadline, less the time for stopping. The term of the deadline began
-    /// before the request.
+    /// The moment when the task is cancelled: the deadline, less the time for stopping. The deadline is one term after
+    /// a moment before the request.
     deadline: Moment,
     /// The earliest and the latest moment of the next renewal.
     due: (Moment, Moment),

@@ -124,8 +124,8 @@ fn follow(terminal: &File, command: Pid, held: &HeldLease) {
         } else if is_cancelled() || (signal == Signal::STOP && !is_foreground(terminal, command)) {
             continue; // A cancelled command is killed soon. A command that an operator stopped stays stopped, and keeps its lease.
         } else if asks_for_terminal && is_orphaned() {
-            // No shell will ever give the command the terminal, so the command gets SIGHUP. If it ignores SIGHUP and
-            // reads again, it is stopped again, and then killed.
+            // No shell will ever give the command the terminal, so the command gets SIGHUP. If the command ignores
+            // SIGHUP and reads from the terminal again, the kernel stops the command again. Then the command is killed.
             send(command, if has_hung_up { Signal::KILL } else { Signal::HUP });
             has_hung_up = true;
         } else {

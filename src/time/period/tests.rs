@@ -1,4 +1,4 @@
-//! Tests that compare the names of permits with a table, and the ends of periods with the clocks of many zones.
+//! Tests of the names of permits, against a table, and of the ends of periods, against the clocks of many zones.
 
 #[cfg(feature = "tzdata")]
 use chrono::TimeDelta;

@@ -99,7 +99,8 @@ fn next_and_previous_agree_with_asking_each_minute_around_every_kind_of_change()
         for expression in expressions {
             let timetable = timetable(expression, zone);
             let due = brute_force(&timetable, start, DAYS * 24 * 60);
-            // The searches begin near the change and anywhere else, at the start of a minute and within a minute.
+            // Searches near the change begin at the start of a minute and within a minute. Other searches are spread
+            // over all days, and begin at the start of a minute.
             let near = (-200..200).step_by(11).map(|minute| change + TimeDelta::minutes(minute));
             let all = (0..DAYS * 24 * 60).step_by(397).map(|minute| start + TimeDelta::minutes(minute));
             for at in near.flat_map(|at| [at, at + TimeDelta::milliseconds(29_500)]).chain(all) {

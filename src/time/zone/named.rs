@@ -50,7 +50,7 @@ impl NamedZone {
     }
 
     fn at(&self, instant: DateTime<Utc>) -> &LocalTimeType {
-        // The rule after the last known change covers all years of `chrono`.
+        // A zone also has a rule for the time after its last known change. So it has a rule for every time of `chrono`.
         self.rules.find_local_time_type(instant.timestamp()).expect("a zone has a rule for every time")
     }
 }

@@ -481,8 +481,8 @@ fn what_no_interval_and_no_span_can_be_is_refused_by_name() {
         (event().every_days(0, date("2026-01-05")), "`every_days(0, 2026-01-05)` would never be due: write 1 or more"),
         (
             event().every_days(2, date("2026-01-05")).every_weeks(2, date("2026-01-05")),
-            "its days are counted twice, every 2 days from 2026-01-05 and every 2 weeks from 2026-01-05: leave one `every_days(..)` \
-             or `every_weeks(..)` out",
+            "its days are set twice, as every 2 days from 2026-01-05 and as every 2 weeks from 2026-01-05: leave out one \
+             of the calls of `every_days(..)` or `every_weeks(..)`",
         ),
     ] {
         assert_eq!(refusal(event).expect(message), format!("event `x`: {message}"));
