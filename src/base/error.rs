@@ -76,8 +76,8 @@ impl MutexError {
     /// "could not …", and names the mutex.
     ///
     /// ```
-    /// let error = soloist::MutexError::unavailable("look at lease/reports", "timed out");
-    /// assert_eq!(error.to_string(), "could not look at lease/reports: timed out");
+    /// let error = soloist::MutexError::unavailable("read lease/reports", "timed out");
+    /// assert_eq!(error.to_string(), "could not read lease/reports: timed out");
     /// ```
     pub fn unavailable(attempted: impl Into<Arc<str>>, cause: impl Into<BoxError>) -> Self {
         Self::new(MutexErrorKind::Unavailable, Concerns::TheStore, attempted, cause)

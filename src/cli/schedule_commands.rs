@@ -359,7 +359,7 @@ mod tests {
             self.0.create(request)
         }
         fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
-            Err(MutexError::unavailable(format!("look at {name}"), "this user may not read"))
+            Err(MutexError::unavailable(format!("read {name}"), "this user may not read"))
         }
         fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
             self.0.forget(lease)

@@ -164,7 +164,7 @@ const OPTIONS: [(&str, &str); 13] = [
 
 /// Returns a message with the names of options in place of the names of methods: `--grace 5s` instead of `grace(5s)`.
 fn with_options(message: &str) -> String {
-    // A command can't have a lease for a fixed term.
+    // `soloist run` has no option for `without_overlapping_for(..)`, so the message must not name this method.
     let message = message.replace(" or the `without_overlapping_for(..)`", "");
     OPTIONS.iter().fold(message, |message, (method, option)| {
         let begin = format!("`{method}(");
@@ -235,7 +235,9 @@ fn interval(arguments: &ArgMatches) -> Option<Duration> {
     arguments.get_one::<String>("every").and_then(|every| parse_duration(every).ok())
 }
 
-/// Refuses times and zones that can't be read. Also refuses one word that is neither an interval nor a crontab.
+/// Refuses values of `--every` and `--timezone` that can't be read. Also refuses `--timezone` or `--on-outage run` if
+/// `--every` has an interval. If the value of `--every` is a single word that can't be read, such as `5`, the message
+/// says how to write an interval or a crontab.
 fn check_times(arguments: &ArgMatches) -> Result<(), CommandFailure> {
     let Some(every) = arguments.get_one::<String>("every") else { return Ok(()) };
     if interval(arguments).is_some() && text(arguments, "on-outage") == "run" {

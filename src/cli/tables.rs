@@ -68,8 +68,9 @@ pub(super) fn table_or(heads: &[&str], rows: impl IntoIterator<Item = Vec<Cell>>
     if rows.peek().is_none() { empty.to_owned() } else { table(heads, rows) }
 }
 
-/// Returns the result of a logged run, or its state if it has not ended, and whether that is good. `zone` is the zone
-/// of the event.
+/// Returns a text and a judgement. The text is the result of the run, or its state if the run has not ended. The
+/// judgement is `Some(true)` for a success or a running run, and `Some(false)` for any other result or a run that is
+/// presumed dead. It is `None` for other states. `zone` is the zone of the event.
 pub(super) fn how_it_ended(run: &LoggedRun, zone: &Zone, now: DateTime<Utc>) -> (String, Option<bool>) {
     let (ended, is_well) = result_or_state(run);
     let occurrence = time_of(run.record().occurrence(), zone, now);

@@ -129,7 +129,7 @@ impl<H: Harness> Subject<H> {
     pub(super) fn holder(&self, name: &MutexName) -> Option<Holder> {
         let held = self.held(Names::of(name))?;
         let one = held.len() < 2 && held.iter().all(|held| held.name() == name);
-        must(one, "a read of one name returns that name", name, format_args!("held answered {held:?}"));
+        must(one, "a read of one name returns no other name", name, format_args!("held answered {held:?}"));
         held.into_iter().next()?.into_holder()
     }
 

@@ -1,10 +1,11 @@
 //! Releases or shortens all leases when this process ends by itself: by `exit`, on any thread, or by a return from
 //! `main` while other threads run tasks.
 //!
-//! The exiting thread may hold any lock, of this crate or of another. Its thread-locals may be gone, although logging
-//! and other code needs them. So the exiting thread sends no request to a store. The renewal threads, which run while a
-//! lease is held, send the requests. The exiting thread signals them, and waits a short time until the requests are
-//! answered. The wait is short, because a store may be unavailable, or may need a lock that the exiting thread holds.
+//! The exiting thread may hold any lock, of this crate or of another crate. Logging and other code needs thread-locals,
+//! and the thread-locals of the exiting thread may be gone. So the exiting thread sends no request to a store. The
+//! renewal threads, which run while a lease is held, send the requests. The exiting thread signals the renewal threads,
+//! and waits a short time until the requests are answered. The wait is short, because a store may be unavailable, or
+//! may need a lock that the exiting thread holds.
 
 use std::mem;
 use std::sync::atomic::{AtomicU32, Ordering};

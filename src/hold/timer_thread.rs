@@ -85,8 +85,8 @@ impl TimerThread {
     fn end_thread(&self, mut state: MutexGuard<'_, TimerState>) {
         state.thread = None;
         self.has_thread.store(false, Ordering::Relaxed);
-        // A caller that waits checks `has_thread` while `signals` is locked. So `signals` is locked here, too: the
-        // caller then either sees the change, or sleeps already and is woken.
+        // `wait_until_handled` checks `has_thread` while `signals` is locked. So `signals` is locked here, too. Then a
+        // thread in `wait_until_handled` either sees the change, or is already asleep and is woken below.
         drop(self.signals());
         self.handled.notify_all();
     }

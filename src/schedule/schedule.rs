@@ -134,7 +134,7 @@ impl Schedule {
     /// the clock of the machine. [`ManualClock`] describes how to let time pass while a task is running.
     ///
     /// [`ManualClock`]: crate::time::ManualClock
-    #[must_use = "the clock is that of the returned schedule"]
+    #[must_use = "only the returned schedule has the clock"]
     pub fn with_clock(self, clock: impl Into<Clock>) -> Self {
         let clock = clock.into();
         Self { observers: self.observers.on(&clock, self.instance()), clock, ..self }
@@ -144,7 +144,7 @@ impl Schedule {
     /// [`without_overlapping`](crate::Event::without_overlapping). The term is for events that are added from now on.
     /// If a process is killed, the event is blocked until the term is over. Without this method, the default is 60
     /// seconds.
-    #[must_use = "the term is that of the returned schedule"]
+    #[must_use = "only the returned schedule has the term"]
     pub fn with_lease_term(self, term: Term) -> Self {
         Self { lease_term: term, ..self }
     }
@@ -167,7 +167,7 @@ impl Schedule {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use = "the zone is that of the returned schedule"]
+    #[must_use = "only the returned schedule has the zone"]
     pub fn with_timezone<Z>(self, zone: Z) -> Self
     where
         Z: TryInto<Zone>,
@@ -180,14 +180,14 @@ impl Schedule {
     /// with [`environments`](crate::Event::environments) run only if they list this name. If the name is empty, for
     /// example from an unset variable, `add` refuses events with `environments`. Otherwise such events would silently
     /// never run.
-    #[must_use = "the environment is that of the returned schedule"]
+    #[must_use = "only the returned schedule has the environment"]
     pub fn with_environment(self, name: impl Into<Arc<str>>) -> Self {
         Self { environment: Some(name.into()), ..self }
     }
 
     /// Returns the same schedule with this shutdown. When the shutdown begins, the schedule starts no further run. When
     /// the drain is over, running runs are cancelled.
-    #[must_use = "the shutdown is that of the returned schedule"]
+    #[must_use = "only the returned schedule has the shutdown"]
     pub fn with_shutdown(self, shutdown: &Shutdown) -> Self {
         Self { shutdown: Some(shutdown.clone()), ..self }
     }
@@ -199,7 +199,7 @@ impl Schedule {
     /// its own thread, so several calls of `call` can run at the same time.
     ///
     /// Without this callback, `work` prints failures on standard error, unless there is a subscriber of `tracing`.
-    #[must_use = "the returned schedule has the callback"]
+    #[must_use = "only the returned schedule has the callback"]
     pub fn on_report(self, call: impl Fn(&Report) + Send + Sync + 'static) -> Self {
         Self { on_report: Some(Arc::new(call)), ..self }
     }
@@ -233,7 +233,7 @@ impl Schedule {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use = "the returned schedule has the observer"]
+    #[must_use = "only the returned schedule has the observer"]
     pub fn observe(self, observer: impl Observer + 'static) -> Self {
         let observers = self.observers.and(Arc::new(observer), &self.clock, self.instance());
         Self { observers, told_of: Arc::default(), ..self }

@@ -249,8 +249,9 @@ impl Shutdown {
         self.state.begins.wait_until(move || this.is_triggered().then(|| this.mark_seen()))
     }
 
-    /// Begins this part of a shutdown, and gives it no drain. If the part has already begun, ends its drain. The caller
-    /// is the drop of the part's future. Subscribers are not notified, because the process does not shut down.
+    /// Cancels the runs of one future, because the future has ended or was dropped. This shutdown is a
+    /// [`part`](Self::part), for these runs only. The part begins now, without a drain. If the part has already begun,
+    /// its drain ends. Subscribers are not notified, because the process does not shut down.
     #[cfg(feature = "tokio")]
     pub(crate) fn end_part(&self) {
         let now = Clock::system().moment();
@@ -283,8 +284,8 @@ impl Shutdown {
         signals::listen_after_fork(&self.state);
     }
 
-    /// Returns a part of this shutdown, for the runs of one future. The part begins when the whole begins, or when the
-    /// future is dropped. The whole also waits for the runs of its parts.
+    /// Returns a part of this shutdown: a second shutdown, for the runs of one future. The part begins when the whole
+    /// shutdown begins, or when the future ends or is dropped. The whole shutdown also waits for the runs of its parts.
     #[cfg(feature = "tokio")]
     pub(crate) fn part(&self) -> Self {
         let part = Arc::new(ShutdownState { whole: Some(Arc::clone(&self.state)), ..ShutdownState::default() });

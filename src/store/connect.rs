@@ -110,7 +110,7 @@ impl Database {
         }
     }
 
-    /// Makes the table.
+    /// Makes the tables.
     pub(crate) fn create_table(&self) -> Result<(), MutexError> {
         match *self {
             #[cfg(feature = "mysql")]
@@ -120,7 +120,7 @@ impl Database {
         }
     }
 
-    /// Returns the SQL statements that make the table.
+    /// Returns the SQL statements that make the tables.
     pub(crate) fn schema(&self) -> &str {
         match *self {
             #[cfg(feature = "mysql")]

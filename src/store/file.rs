@@ -489,7 +489,7 @@ impl EventMutex for FileMutex {
                 let mut held = Vec::new();
                 for names in names.chunk_by(|one, next| one.mutex() == next.mutex()) {
                     let found = held_beside(names[0].mutex(), Names::Each(names));
-                    held.extend(found.map_err(|error| error.while_trying_to("look at", &names[0]))?);
+                    held.extend(found.map_err(|error| error.while_trying_to("read", &names[0]))?);
                 }
                 Ok(held)
             }

@@ -209,9 +209,9 @@ server_builder! {
     /// ```
     pub struct MysqlMutexBuilder(Address) of MysqlMutex with "mysql-tls";
 
-    /// Sets the table: 1 to 48 of a-z, 0-9 and _, without a digit first. The name of the table's database can precede
-    /// it, as in `app.mutexes`. The default is the table in the URL, or `soloist_mutexes`. Programs with different
-    /// tables don't see each other's leases.
+    /// Sets the table: 1 to 48 of a-z, 0-9 and _. The first character is not a digit. The name of the table's database
+    /// can precede it, as in `app.mutexes`. The default is the table in the URL, or `soloist_mutexes`. Programs with
+    /// different tables don't see each other's leases.
     table: TABLE;
 
     /// Sets the longest time of a call: 100 milliseconds to a minute. The default is the timeout in the URL, or four

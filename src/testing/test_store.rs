@@ -170,7 +170,7 @@ impl EventMutex for TestStore {
     }
 
     fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
-        self.answer(|| format!("look at {name}"), |memory| memory.exists(name))
+        self.answer(|| format!("read {name}"), |memory| memory.exists(name))
     }
 
     fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {

@@ -21,7 +21,7 @@ pub(crate) mod one_or_more;
 /// The settings that say when an event is due: an expression, or fields that were set one by one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TimetableSpec {
-    /// A whole expression, and its text for messages.
+    /// A complete timetable, such as the crontab of `cron(..)`, and its text for messages.
     expression: Option<(Expression, String)>,
     /// The fields of a crontab that methods have set. All other fields are `*`.
     fields: [Option<SetField>; Field::ALL.len()],
@@ -367,7 +367,8 @@ impl TimetableSpec {
         self
     }
 
-    /// Returns the methods that have set a part of the timetable. A whole expression does not count.
+    /// Returns the names of the methods that have set a part of the timetable. `cron(..)` and `on(..)` are
+    /// not among them, because they set a complete timetable.
     fn words(&self) -> impl Iterator<Item = &'static str> {
         let instants =
             [self.at.map(|_| "at(..)"), self.every.map(|_| "every(..)"), self.anchor.map(|_| "anchored_at(..)")];

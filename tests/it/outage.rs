@@ -91,8 +91,8 @@ fn a_hundred_events_wait_once_for_a_store_that_is_out_and_the_others_run() {
         assert_eq!(report.failures().count(), 250, "{kind}");
         assert!(ran(&report, "unprotected").is_success() && ran(&report, "elsewhere").is_success());
         assert_eq!(diary.lines().len(), 2, "{kind}");
-        let first = "the store did not answer: could not look at claim/";
-        let not_again = ": the store was not asked again, because an earlier request failed: could not look at claim/";
+        let first = "the store did not answer: could not read claim/";
+        let not_again = ": the store was not asked again, because an earlier request failed: could not read claim/";
         let texts = (0..250).map(|number| (number, skipped(&report, &format!("e{number}")).to_string()));
         let (first, again): (Vec<_>, Vec<_>) = texts
             .inspect(|(_, text)| assert!(text.ends_with(": timed out"), "{text}"))

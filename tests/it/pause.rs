@@ -419,7 +419,7 @@ fn what_follows_a_heartbeat_with_a_lease_is_paused_all_the_same() {
     assert!(ran(&report, "heartbeat").is_success() && !report.is_failure(), "{report}");
     assert!(paused(&report, "e").is_some() && paused(&report, "f").is_some());
     assert_eq!((store.admissions(), store.releases()), (vec![1; 3], vec![1]));
-    assert_eq!(store.calls() - before, 3, "each is told of the pause by the gate, and nobody looks");
+    assert_eq!(store.calls() - before, 3, "each is told of the pause by the gate, and no pause is read");
 }
 
 #[test]
@@ -552,7 +552,7 @@ fn while_the_store_is_out_only_what_does_not_mind_a_pause_runs_and_the_tick_wait
             assert_eq!(skipped(&report, name).keyword(), "store_unavailable", "{report}");
         }
         let said = skipped(&report, "e").to_string();
-        assert!(said.contains("could not look at mark/shop/shop/paused: ") && said.ends_with("timed out"), "{said}");
+        assert!(said.contains("could not read mark/shop/shop/paused: ") && said.ends_with("timed out"), "{said}");
         assert!(ran(&report, "heartbeat").is_success());
         assert!(ran(&report, "heartbeat, rather twice").unprotected().is_some());
         assert_eq!(store.waits(), 1, "{report}");
@@ -631,10 +631,9 @@ fn what_a_store_does_not_say_of_a_pause_does_not_end_it() {
     assert_eq!(of(Says(|name| Ok(vec![Held::new(name.clone(), None)]))), "paused");
     let unsupported = of(Says(|_| Err(MutexError::unsupported("say what is held"))));
     assert!(unsupported.ends_with("this store can't say what is held"), "{unsupported}");
-    let out = |_: &MutexName| Err(MutexError::unavailable("look", "timed out"));
-    assert_eq!(of(Says(out)), "the store did not answer: could not look: timed out");
-    let panicked =
-        "the store could not be used: could not look at mark/shop/shop/paused: the store panicked: no such row";
+    let out = |_: &MutexName| Err(MutexError::unavailable("read", "timed out"));
+    assert_eq!(of(Says(out)), "the store did not answer: could not read: timed out");
+    let panicked = "the store could not be used: could not read mark/shop/shop/paused: the store panicked: no such row";
     assert_eq!(of(Says(|_| panic!("no such row"))), panicked);
 }
 

@@ -65,7 +65,7 @@ impl Call {
 
     /// Returns the error of a store whose server does not answer this call.
     pub(crate) fn times_out(&self) -> Result<(), MutexError> {
-        let verb = if self.is("exists") { "look at" } else { self.verb };
+        let verb = if self.is("exists") { "read" } else { self.verb };
         let names: Vec<String> = self.names.iter().map(ToString::to_string).collect();
         Err(MutexError::unavailable(format!("{verb} {}", names.join(", ")), "timed out"))
     }

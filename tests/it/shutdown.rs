@@ -381,11 +381,11 @@ fn an_orderly_end_is_told_as_no_error() {
     let expected = [
         (Level::INFO, "started"),
         (Level::INFO, "shutting down"),
-        (Level::INFO, "asked to stop reason=\"shutting_down\""),
+        (Level::INFO, "the run is asked to stop reason=\"shutting_down\""),
         (Level::WARN, "cancelled reason=\"shutting_down\""),
         (Level::INFO, "started"),
         (Level::INFO, "shutting down"),
-        (Level::INFO, "asked to stop reason=\"shutting_down\""),
+        (Level::INFO, "the run is asked to stop reason=\"shutting_down\""),
         (Level::WARN, "cancelled reason=\"shutting_down\" error=failed: the other side has gone"),
         (Level::INFO, "skipped reason=\"shutting_down\""),
     ];

@@ -473,7 +473,7 @@ fn a_claim_on_a_store_that_only_this_process_sees_is_warned_of_when_it_is_added(
         with_subscriber(Registry::default().with(listener.clone()), || {
             Schedule::in_process().add(event).unwrap();
         });
-        assert_eq!(listener.has_heard("protection reaches further than its store"), is_warned_of, "{what}");
+        assert_eq!(listener.has_heard("event is protected in this process only"), is_warned_of, "{what}");
     }
     // In a test, whose clock stands still, only this process is meant.
     let (listener, clock) = (Listener::default(), ManualClock::at(noon()));
@@ -482,7 +482,7 @@ fn a_claim_on_a_store_that_only_this_process_sees_is_warned_of_when_it_is_added(
             schedule.add(event("on one server").on_one_server()).unwrap();
         }
     });
-    assert!(!listener.has_heard("protection reaches further than its store"));
+    assert!(!listener.has_heard("event is protected in this process only"));
 }
 
 /// Every field of every span and event, as subscribers write it down.

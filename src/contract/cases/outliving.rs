@@ -55,7 +55,10 @@ pub(super) fn a_forget_frees_a_name_whoever_has_its_lifeline<H: Harness>(subject
     let lease = subject.create(&name);
     let _lifeline = lifeline_of(subject, &lease);
     subject.releases(&lease);
-    subject.is_free(&name, "a name that was released is free, even if a process has its lifeline");
+    subject.is_free(
+        &name,
+        "a name is free after its lease was released, even if a process has the lifeline of that lease",
+    );
     let next = subject.create_for(&name, subject.short());
     subject.let_pass(subject.short());
     subject.is_free(&name, "a lifeline does not prolong the next lease");
@@ -73,11 +76,14 @@ pub(super) fn a_later_release_frees_a_name_whoever_has_its_lifeline<H: Harness>(
         let _lifeline = lifeline_of(subject, &lease);
         let end = subject.clock.moment().plus(minimum_hold.get());
         let released = subject.release_after(&lease, minimum_hold);
-        must(released, "the owner can release its lease with a minimum hold", name, "it answered false");
+        must(released, "the owner's release with a minimum hold succeeds", name, "it answered false");
         let exists = subject.before(end, subject.exists(name))?;
         must(exists, "a name is held until its minimum hold is over", name, "exists answered false");
         subject.let_pass(minimum_hold);
-        subject.is_free(name, "a name is free when its minimum hold is over, even if a process has its lifeline");
+        subject.is_free(
+            name,
+            "a name is free when its minimum hold is over, even if a process has the lifeline of the lease",
+        );
         subject.create(name);
         Some(())
     });
@@ -92,7 +98,10 @@ pub(super) fn a_break_frees_a_name_whoever_has_its_lifeline<H: Harness>(subject:
     let _lifeline = lifeline_of(subject, &lease);
     let freed = subject.break_lease(lease.name());
     must(freed, "a break frees a name, whichever owner holds it", lease.name(), "break_lease returned None");
-    subject.is_free(lease.name(), "a broken name is free, even if a process has its lifeline");
+    subject.is_free(
+        lease.name(),
+        "a name is free after its lease was broken, even if a process has the lifeline of that lease",
+    );
     let holder = subject.create(lease.name());
     must(!subject.forget(&lease), "the forget of the former holder returns false", lease.name(), "it answered true");
     subject.is_held_by(&holder, "a former holder with a lifeline changes nothing for the new holder");

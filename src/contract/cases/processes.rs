@@ -140,7 +140,7 @@ pub(super) fn a_name_that_is_released_later_outlives_its_process<H: Harness>(sub
         subject.before(asked.plus(held_term(subject).get()), ())?;
         must(
             answer == "true",
-            "the owner can release its lease with a minimum hold",
+            "the owner's release with a minimum hold succeeds",
             name,
             format_args!("it answered {answer}"),
         );

@@ -73,7 +73,7 @@ pub(super) fn a_later_release_shortens_and_lengthens<H: Harness>(subject: &Subje
         let released = subject.release_after(&lease, minimum_hold);
         // If the term may have been over at the release, the answer proves nothing.
         subject.before(lease.deadline(), ())?;
-        must(released, "the owner can release its lease with a minimum hold", name, "it answered false");
+        must(released, "the owner's release with a minimum hold succeeds", name, "it answered false");
         subject.let_pass(term);
         let exists = subject.before(end, subject.exists(name))?;
         must(
@@ -178,7 +178,7 @@ pub(super) fn releases_of_one_batch_have_minimum_holds_of_their_own<H: Harness>(
 #[track_caller]
 fn is_released_after<H: Harness>(subject: &Subject<H>, lease: &Lease, minimum_hold: Term) {
     let released = subject.release_after(lease, minimum_hold);
-    must(released, "the owner can release its lease with a minimum hold", lease.name(), "it answered false");
+    must(released, "the owner's release with a minimum hold succeeds", lease.name(), "it answered false");
 }
 
 #[track_caller]
@@ -200,9 +200,9 @@ pub(super) fn a_broken_name_is_free_and_its_holder_can_not_come_back<H: Harness>
     let old = subject.create(&name);
     let freed = subject.break_lease(&name);
     must(freed, "a break frees a name, whichever owner holds it", &name, "break_lease returned None");
-    subject.is_free(&name, "a broken name is free");
+    subject.is_free(&name, "a name is free after its lease was broken");
     is_lost(subject, &old);
-    subject.is_free(&name, "the former holder of a broken name does not get it back");
+    subject.is_free(&name, "the former holder of a broken lease does not get the name back");
     let holder = subject.create(&name);
     is_lost(subject, &old);
     subject.is_held_by(&holder, "a former holder changes nothing for the new holder");

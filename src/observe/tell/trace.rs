@@ -111,7 +111,7 @@ pub(super) fn trace(step: &Step<'_>, about: About<'_>) {
         }
         Step::Cancelled(reason) => {
             let (event, occurrence) = shown(about);
-            event!(info, event, occurrence, reason = reason.keyword(), "asked to stop");
+            event!(info, event, occurrence, reason = reason.keyword(), "the run is asked to stop");
         }
         Step::DoesNotStop => {
             let (event, occurrence) = shown(about);
@@ -205,7 +205,7 @@ pub(super) fn observer_panicked(message: &str) {
 pub(crate) fn store_is_not_shared(event: &str, scope: &dyn fmt::Debug) {
     static PRINTED: Once = Once::new();
     log(|| {
-        event!(warn, event, ?scope, "protection reaches further than its store");
+        event!(warn, event, ?scope, "event is protected in this process only");
         // Events with `on_one_server` mostly share one store, so the line is printed for the first event only.
         PRINTED.call_once(|| {
             line!(

@@ -15,8 +15,8 @@ use std::fmt;
 pub enum OutcomeKind {
     /// The task succeeded.
     Succeeded,
-    /// The task returned an error or could not be started, or its command ended with an exit code other than 0 or by a
-    /// signal.
+    /// The task returned an error, or its command or future could not be started. Or its command ended with an exit
+    /// code other than 0, or was ended by a signal.
     Failed,
     /// The task panicked.
     Panicked,

@@ -52,8 +52,8 @@ impl<'scope, 'env, 'a: 'scope> Workers<'scope, 'env, 'a> {
         let room = loop {
             self.hear();
             let patience = self.awaited.look_after();
-            // There is room for all wanted runs, or for none. So no more runs may be wanted at once than there can be
-            // workers.
+            // The wanted runs start together or not at all. If more runs were wanted than there can be workers, there
+            // would never be room for them. So at most `most` runs are wanted at once.
             let most_threads = self.pool.most_threads.load(SeqCst);
             let most = most_threads.max(1);
             let wanted = wanted.min(most);

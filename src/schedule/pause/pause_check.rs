@@ -90,7 +90,7 @@ impl<'a> PauseCheck<'a> {
         if !marks.contains(mark) {
             marks.push(mark.clone());
         }
-        let attempted = || format!("look at {of_schedule}");
+        let attempted = || format!("read {of_schedule}");
         let found = match outages {
             Some(outages) => outages.ask(store, clock, attempted, |mutex| find_pauses(mutex, &marks)),
             None => contain(|| find_pauses(&*store.mutex, &marks))

@@ -24,7 +24,7 @@ pub(crate) mod operator;
 impl Schedule {
     /// Returns the schedule with this runtime for all [futures](crate::Event::spawn) that are added from now on.
     /// Without this method, a future gets the runtime of the thread that adds it.
-    #[must_use = "the runtime is that of the returned schedule"]
+    #[must_use = "only the returned schedule has the runtime"]
     pub fn with_runtime(self, runtime: tokio::runtime::Handle) -> Self {
         Self { runtime: Some(runtime::of(runtime)), ..self }
     }
@@ -126,7 +126,8 @@ async fn ask<T: Send + 'static>(store: &Store, call: impl FnOnce() -> T + Send +
     .await
 }
 
-/// A guard that begins its shutdown when a future is dropped, so that the runs of the future are cancelled.
+/// A guard that a future owns. When the future ends or is dropped, the guard begins its shutdown, so that the runs of
+/// the future are cancelled.
 struct BeginOnDrop(Shutdown);
 
 impl Drop for BeginOnDrop {

@@ -62,7 +62,7 @@ impl<'a> PlannedRun<'a> {
         Self { id, event, history, tick, missed, is_backlog, context, store, clock, own_pause, result }
     }
 
-    /// Returns the entry of a run that is over.
+    /// Returns the entry of the report. The run has ended, or was skipped.
     pub(crate) fn into_entry(self) -> Entry {
         self.result.into_inner().expect("each run has its entry")
     }

@@ -123,7 +123,7 @@ impl<E: Engine> EventMutex for Server<E> {
 
     fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
         let found = self.call(|attempt| Ok(!self.engine.look(attempt, slice::from_ref(name))?.is_empty()));
-        found.map_err(|failure| self.failed(format_args!("look at {name}"), failure))
+        found.map_err(|failure| self.failed(format_args!("read {name}"), failure))
     }
 
     fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {

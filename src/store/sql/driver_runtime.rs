@@ -30,7 +30,7 @@ impl DriverRuntime {
     pub(crate) fn until<T>(&self, until: Moment, future: impl Future<Output = T>) -> io::Result<T> {
         let runtime = self.runtime.as_ref().ok_or_else(|| io::Error::other("the connection was closed"))?;
         let wait = async { timeout(until.since(Clock::system().moment()), future).await.map_err(io::Error::from) };
-        // The connection is not used again after a panic, so that its state does not matter.
+        // The connection is not used again after a panic, so its state does not matter.
         catch_unwind(AssertUnwindSafe(|| runtime.block_on(wait)))
             .unwrap_or_else(|_| Err(io::Error::other("the driver panicked while it handled an answer of the server")))
     }

@@ -262,8 +262,8 @@ impl<S: Session> Engine for SqlEngine<S> {
     }
 }
 
-/// Decides on all requests at once. If another transaction has locked one of the rows, each request is then decided on
-/// alone, while there is time. Otherwise the locked row would make all requests fail.
+/// Decides all requests together. If another transaction has locked one of the rows, decides each request separately,
+/// as long as the call has time. Without this second step, one locked row would make all requests fail.
 fn together_or_alone<S, Q, A>(
     attempt: &mut Attempt<S>,
     asked: &[Q],

@@ -20,8 +20,8 @@ impl TableName {
         if parts <= 2 && name.split('.').all(is_part) {
             return Ok(Self(name.into()));
         }
-        let what = "the name of a table for mutexes has to be 1 to 48 of a-z, 0-9 and _, without a digit first; a schema \
-                    may stand before it, as in ?table=app.mutexes";
+        let what = "the name of a table for mutexes has to be 1 to 48 of a-z, 0-9 and _, and its first character is not a digit; a \
+                    schema may stand before it, as in ?table=app.mutexes";
         Err(InvalidOptions::new(what))
     }
 

@@ -42,7 +42,7 @@ impl Seconds {
         self.0.ilog2().into()
     }
 
-    /// Returns the first second of the set from `second` on.
+    /// Returns the smallest number of the set that is `second` or larger. `None`: all numbers of the set are smaller.
     pub(crate) fn at_or_after(self, second: i64) -> Option<i64> {
         let rest = self.0 & u64::MAX.checked_shl(u32::try_from(second.max(0)).ok()?)?;
         (rest != 0).then(|| rest.trailing_zeros().into())

@@ -15,7 +15,7 @@ use tz::{LocalTimeType, TimeZone, TimeZoneSettings};
 use crate::base::escape::Quoted;
 use crate::time::clock::{Clock, moment::Moment};
 
-/// The folders in which the files of zones are searched.
+/// The folders that are searched for the files of zones.
 const FOLDERS: [&str; 4] = ["/usr/share/zoneinfo", "/share/zoneinfo", "/etc/zoneinfo", "/usr/share/lib/zoneinfo"];
 
 /// The values of `TZ` that mean UTC even on a system without zone files.

@@ -13,7 +13,7 @@ const WATCHED: Duration = Duration::from_secs(6);
 /// log. `start` waits until it works.
 fn asked(server: &Redis, start: impl FnOnce(&Place) -> Running) -> (Vec<String>, Duration) {
     let place = Place::on(server);
-    // Nothing starts, so that all that is asked is asked for the picture, but one look for a pause each minute.
+    // Nothing starts, so that all that is asked is asked for the picture, but one read of the pauses each minute.
     succeeds(&mut place.schedule("pause --for 1h"));
     let working = start(&place);
     let mut monitor = server.monitor();
@@ -35,7 +35,7 @@ fn a_picture_is_one_request_a_second_whatever_the_number_of_events() {
         std::thread::sleep(Duration::from_secs(2)); // it checks the store first
         working
     });
-    // A minute that begins meanwhile looks for pauses, and catches up with nothing.
+    // A minute that begins meanwhile reads the pauses, and catches up with nothing.
     let most = usize::try_from(watched.as_secs()).unwrap_or(usize::MAX) + 5;
     assert!((1..=most).contains(&commands.len()), "{} in {watched:?}: {commands:#?}", commands.len());
 }
@@ -50,5 +50,5 @@ fn where_nobody_looks_nothing_is_asked() {
         std::thread::sleep(Duration::from_secs(2)); // it checks the store first
         working
     });
-    assert!(commands.len() <= 4, "one look for a pause where a minute begins: {commands:#?}");
+    assert!(commands.len() <= 4, "one read of the pauses where a minute begins: {commands:#?}");
 }

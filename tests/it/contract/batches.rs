@@ -372,7 +372,7 @@ super::finds! { Flawed::with, Flaw;
     releases_of_one_batch_have_minimum_holds_of_their_own:
         HoldsAlike "each release of a batch has its own minimum hold";
     the_holder_is_told_truly_or_not_at_all:
-        TellsOfAnother "a read of one name returns that name";
+        TellsOfAnother "a read of one name returns no other name";
     the_holder_tells_for_which_occurrence_it_holds:
         TellsNoOccurrence "a holder has the occurrence for which it holds a name";
     the_holder_tells_its_application_and_its_instance:

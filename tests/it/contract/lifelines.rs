@@ -244,13 +244,13 @@ super::finds! { OnFile::with, Flaw;
         ExtendsToAnEnd "an extension does not end a lease with a lifeline",
         RefusesToExtend "the owner can extend its lease, also after its term";
     a_forget_frees_a_name_whoever_has_its_lifeline:
-        ForgetsNothing "a name that was released is free, even if a process has its lifeline",
+        ForgetsNothing "a name is free after its lease was released, even if a process has the lifeline of that lease",
         KeepsTheNext "a lifeline does not prolong the next lease";
     a_later_release_frees_a_name_whoever_has_its_lifeline:
         ReleasesAtOnce "a name is held until its minimum hold is over",
-        ReleasesNothingLater "a name is free when its minimum hold is over, even if a process has its lifeline";
+        ReleasesNothingLater "a name is free when its minimum hold is over, even if a process has the lifeline of the lease";
     a_break_frees_a_name_whoever_has_its_lifeline:
-        BreaksNothing "a broken name is free, even if a process has its lifeline";
+        BreaksNothing "a name is free after its lease was broken, even if a process has the lifeline of that lease";
     what_is_not_ours_any_more_gets_no_lifeline:
         GivesToAll "a lost lease gets no lifeline",
         ProlongsAnothers "a request for the lifeline of another's lease does not prolong it",

@@ -142,7 +142,7 @@ fn a_connection_is_made_in_one_round_trip() {
     assert!(!first.exists(&name).unwrap(), "and the server has the script");
     let (before, own) = (reads(), reads());
     assert!(!second.exists(&name).unwrap());
-    assert_eq!(reads() - own - (own - before), 2, "the login, and the look");
+    assert_eq!(reads() - own - (own - before), 2, "the login, and the read of the name");
 }
 
 /// Returns how many keys the server has changed.

@@ -235,7 +235,10 @@ fn a_release_without_an_answer_is_made_up_for() {
         let outcome = ran(&report, "report").to_string();
         assert!(outcome.contains("the lease was not released"), "{outcome}");
         proxy.mend();
-        assert!(!mutex.exists(&MutexName::lease("report").unwrap()).unwrap(), "it is given back before the look");
+        assert!(
+            !mutex.exists(&MutexName::lease("report").unwrap()).unwrap(),
+            "the lease is released before the name is read"
+        );
         assert_eq!(entries(&server), [claim(0)]);
         took
     };

@@ -114,7 +114,7 @@ fn what_was_granted_without_an_answer_is_given_back_and_admits_nobody_meanwhile<
         let theirs = schedule(server.mutex(), &diary);
         assert_eq!(skipped(&theirs.run_due(noon()), "report").keyword(), "ran_elsewhere");
         proxy.mend();
-        assert!(!mutex.exists(request("report").name()).unwrap(), "it is released before the name is looked at");
+        assert!(!mutex.exists(request("report").name()).unwrap(), "it is released before the name is read");
         assert!(server.held().is_empty());
         assert_ran(&theirs.run_due(noon()));
         assert_eq!(skipped(&ours.run_due(noon()), "report").keyword(), "ran_elsewhere");
@@ -164,7 +164,7 @@ fn a_release_without_an_answer_is_made_up_for<S: Trouble>() {
         let outcome = ran(&report, "report").to_string();
         assert!(outcome.contains("the lease was not released"), "{outcome}");
         proxy.mend();
-        assert!(!mutex.exists(request("report").name()).unwrap(), "it is released before the name is looked at");
+        assert!(!mutex.exists(request("report").name()).unwrap(), "it is released before the name is read");
     }
     assert_eq!(server.held(), [claim(0), claim(1)]);
 }

@@ -186,7 +186,7 @@ fn all_answers_are_true(what: &str, mutexes: &[impl EventMutex], names: &[MutexN
     assert_eq!((ours.forget(lease).unwrap(), ours.forget(lease).unwrap()), (true, false), "{what}");
     assert_eq!(names.each_ref().map(|name| theirs.exists(name).unwrap()), [false, true], "{what}");
     assert!(ours.create(&request("x").with(names[0].clone(), term)).unwrap().is_some(), "{what}");
-    assert!(theirs.exists(&names[0]).unwrap(), "{what}: a second look on the same connection is an old one");
+    assert!(theirs.exists(&names[0]).unwrap(), "{what}: a second read on the same connection returns an old row");
 }
 
 fn two_sessions_in_two_time_zones_know_the_same_instants<S: Settings>() {

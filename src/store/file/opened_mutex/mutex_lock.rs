@@ -76,7 +76,7 @@ impl Drop for MutexLock {
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn who_locks(file: &OpenFile) -> Option<u32> {
     let inode = format!(":{}", file.inode());
-    // A line is, for example: `1: FLOCK  ADVISORY  WRITE 4242 fe:00:131074 0 EOF`.
+    // A line of `/proc/locks` is, for example: `1: FLOCK  ADVISORY  WRITE 4242 fe:00:131074 0 EOF`.
     let pid = |line: &str| {
         let mut fields = line.split_ascii_whitespace().skip(1);
         let (kind, pid, file) = (fields.next()?, fields.nth(2)?, fields.next()?);

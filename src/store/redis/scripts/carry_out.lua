@@ -190,7 +190,7 @@ while arg < #args do
   elseif claim and not has_claim then
     refuse('claim', claim_key)
   elseif has_claim and not lease then
-    reply({ 'claim', claim, 0 }) -- This is a late copy of the admission of a run that is over.
+    reply({ 'claim', claim, 0 }) -- This is a late copy of the admission of a run that has ended.
   elseif lease and not has_lease then
     refuse('lease', lease_key)
   else
