@@ -203,8 +203,8 @@ impl Crontab {
         on_any.comes()
     }
 
-    /// Returns whether the crontab has fixed times of the day, as `30 2 * * *` has. The crontabs `*/10 * * * *` and `0
-    /// * * * *` follow real time instead. As in cronie, a clock change moves only fixed times.
+    /// Returns whether the crontab has fixed times of the day, as `30 2 * * *` has. The crontabs `*/10 * * * *` and
+    /// `0 * * * *` follow real time instead. As in cronie, a clock change moves only fixed times.
     pub(crate) fn is_at_fixed_times(&self) -> bool {
         !self.get(Field::Minute).star && !self.get(Field::Hour).star
     }
