@@ -73,6 +73,18 @@ pub(crate) fn percent_decoded(text: &str) -> Option<Vec<u8>> {
     text.split('%').skip(1).all(is_byte).then(|| percent_decode_str(text).collect())
 }
 
+/// Returns the message for a URL that begins or ends with a space, or begins with a quote. Such a URL often comes from a
+/// file of settings. `None`: the URL has neither.
+pub(crate) fn surplus_around(url: &str) -> Option<&'static str> {
+    if url.trim() != url {
+        Some("begins or ends with a space or a line end: leave it out; in a path or a password, write %20 for a space")
+    } else if url.starts_with(['"', '\'', '`']) {
+        Some("begins with a quote: leave the quotes out")
+    } else {
+        None
+    }
+}
+
 const NO_TEXT: &str = "an error without a text";
 
 /// An error and its sources, as in `could not create lease/reports: permission denied`. The texts are escaped, because

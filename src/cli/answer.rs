@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind as Wrong};
 
+use super::arguments::is_unit_of_time;
 use crate::base::error::MutexError;
 use crate::base::escape::Chain;
 use crate::base::standard_error::print_line;
@@ -187,9 +188,18 @@ fn hints(error: &clap::Error) -> Vec<&'static str> {
             }
         }
         Wrong::ArgumentConflict if is_named("--wait <TIME>") => {
-            hints.push("With --every, write --on-overlap queue-one: then a scheduled time waits for the end of the previous run.");
+            hints.push(
+                "Leave --wait out, or else --every with its options --timezone, --on-one-server and --on-overlap. With --every, \
+                 write --on-overlap queue-one: then a scheduled time waits for the end of the previous run.",
+            );
         }
         Wrong::UnknownArgument if is_named("--until") => hints.push("Write the length of the pause: --for 4d."),
+        Wrong::UnknownArgument if names.iter().any(|name| is_unit_of_time(name)) => {
+            hints.push("A time with a space needs quotes: '2 hours', or 2h.");
+        }
+        Wrong::UnknownArgument if is_about_all_events(error) && !names.iter().any(|name| name.starts_with('-')) => {
+            hints.push("This command takes no event. Write run-one EVENT to run one event, due or not, and log EVENT for its runs.");
+        }
         Wrong::UnknownArgument if is_named("-c") => hints.push("Instead of -c of `flock`, write: -- sh -c 'LINE'."),
         Wrong::UnknownArgument if is_named("-s") || is_named("--shared") => {
             hints.push("There are no shared leases: only one command at a time can hold a name.");
@@ -205,4 +215,12 @@ fn hints(error: &clap::Error) -> Vec<&'static str> {
         _ => {}
     }
     hints
+}
+
+/// Returns whether the error is about a command of a schedule that is for all its events.
+fn is_about_all_events(error: &clap::Error) -> bool {
+    let usage = error.get(ContextKind::Usage).map_or_else(String::new, ToString::to_string);
+    let usage = usage.trim_end();
+    ["run", "list", "next", "status"].iter().any(|name| usage.ends_with(&format!(" {name} [OPTIONS]")))
+        || usage.ends_with(" work")
 }

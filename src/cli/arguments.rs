@@ -138,6 +138,7 @@ fn schedule() -> Arg {
     option("schedule", "NAME")
         .env("SOLOIST_APP")
         .default_value("soloist")
+        .value_parser(not_empty())
         .help("The name of the application in `locks`, reports and pauses; `Schedule::named` in Rust")
 }
 
@@ -151,6 +152,7 @@ fn supervised(command: Command) -> Command {
         .arg(
             option("name", "NAME")
                 .required(true)
+                .value_parser(not_empty())
                 .help("The name of the lease: only one command with this name runs at a time"),
         )
         .arg(option("every", "TIMES").allow_hyphen_values(true).help(
@@ -168,7 +170,7 @@ fn supervised(command: Command) -> Command {
         .arg(
             duration("wait")
                 .short('w')
-                .conflicts_with("every")
+                .conflicts_with_all(["every", "timezone", "on-one-server", "on-overlap"])
                 .help("Wait this long for the lease [default: not at all]"),
         )
         .arg(duration("timeout").help("End the command, with its retries, after this time [default: never]"))
@@ -247,6 +249,14 @@ fn number<N: TryFrom<u16> + Clone + Send + Sync + 'static>(least: u16, most: u16
     ValueParser::new(parse)
 }
 
+fn not_empty() -> ValueParser {
+    let parse = |text: &str| match text {
+        "" => Err("it is empty: write a name, or leave the option or its environment variable out"),
+        name => Ok(name.to_owned()),
+    };
+    ValueParser::new(parse)
+}
+
 fn duration(name: &'static str) -> Arg {
     // With `allow_hyphen_values`, a negative time is reported as a wrong value, and not as an unknown option.
     option(name, "TIME").allow_hyphen_values(true).value_parser(ValueParser::new(parse_duration as fn(&str) -> _))
@@ -264,6 +274,11 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, &'static str> {
     }
     let read = seconds.or_else(|| humantime::parse_duration(text).ok());
     read.ok_or("write a time such as `90s`, `5m`, `1h 30m`, or a number of seconds")
+}
+
+/// Returns whether `word` may be the second word of a time such as `2 hours`.
+pub(super) fn is_unit_of_time(word: &str) -> bool {
+    word.starts_with(char::is_alphabetic) && parse_duration(&format!("1{word}")).is_ok()
 }
 
 /// Returns whether a duration has a unit of months or years. A user may have written it by mistake: `5M` is five

@@ -256,7 +256,7 @@ fn state(event: &EventStatus, now: DateTime<Utc>) -> Cell {
     let waiting = event.waiting.as_deref().and_then(first_of);
     let waiting = waiting.map_or_else(String::new, |first| format!("; waiting: {first}"));
     let held = match event.held_by.as_deref() {
-        None if event.mutex.is_none() => "not protected".to_owned(),
+        None if event.mutex.is_none() => "no lease".to_owned(),
         None => "not known".to_owned(),
         Some(holders) => first_of(holders).map_or_else(|| "idle".to_owned(), |first| format!("held by {first}")),
     };

@@ -1,15 +1,15 @@
 //! The commands that need a store but no events, and the name under which a schedule is paused.
 
 use std::cmp::Reverse;
+use std::ffi::OsStr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use chrono::TimeDelta;
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 
 use super::answer::{Answered, CommandAnswer, CommandFailure, FAILED, STORE, USAGE};
-use super::arguments::{duration_of, parse_duration, text};
+use super::arguments::{duration_of, is_unit_of_time, parse_duration, text};
 use super::tables::{holding, how_it_ended, marked, pause_in_words, table_or, time, time_of};
 use super::unlock::unlock;
 use crate::base::escape::{Named, OneLine, Quoted};
@@ -20,7 +20,7 @@ use crate::outcome::paused::Pause;
 use crate::outcome::run_record::skip_count::SkipCount;
 use crate::schedule::history::logged_run::LoggedRun;
 use crate::schedule::pause::pause_error::PauseError;
-use crate::schedule::schedule::{Schedule, registry::UnknownEvent};
+use crate::schedule::schedule::Schedule;
 use crate::store::connect::{Database, connect, missing_directory};
 use crate::store::event_mutex::EventMutex;
 use crate::store::event_mutex::description::Scope;
@@ -42,6 +42,15 @@ struct LockForm {
 pub(super) fn carry_out(name: &str, arguments: &ArgMatches, schedule: &Schedule) -> Answered {
     let event = || arguments.get_one::<String>("event").map(String::as_str);
     let its_own = schedule.stores();
+    // A pause is in the store of the schedule, which is the first.
+    let changed = match name {
+        "pause" | "resume" => 1,
+        "unlock" => its_own.len(),
+        _ => 0,
+    };
+    if changed > 0 && its_own.iter().take(changed).all(|store| is_in_memory(&*store.mutex)) {
+        return Err(in_memory());
+    }
     let stores = || its_own.iter().map(|store| &*store.mutex).collect::<Vec<&dyn EventMutex>>();
     match name {
         "log" => match event() {
@@ -49,21 +58,37 @@ pub(super) fn carry_out(name: &str, arguments: &ArgMatches, schedule: &Schedule)
             None => logs(schedule, arguments.get_flag("json")),
         },
         "locks" => locks(&stores(), text(arguments, "prefix"), arguments.get_flag("json")),
-        "unlock" => unlock(&stores(), arguments, unknown(schedule, text(arguments, "name"))),
+        "unlock" => unlock(&stores(), arguments, || others_than(schedule, &stores(), text(arguments, "name"))),
         "paused" => paused(schedule, event()),
-        "pause" => pause(schedule, event(), duration_of(arguments, "for").unwrap_or_default(), text(arguments, "why")),
+        "pause" => pause(schedule, event(), arguments),
         "resume" => resume(schedule, event()),
         "check" => check(schedule),
         _ => Err(CommandFailure::saying(format_args!("there is no command {name}"))),
     }
 }
 
-/// Returns the error for a name that no event uses. Returns `None` if an event uses the name, or if there are no
-/// events.
-fn unknown(schedule: &Schedule, name: &str) -> Option<UnknownEvent> {
+/// Returns the end of the message about a name that is not held: the name is unknown, or the names that may be meant.
+fn others_than(schedule: &Schedule, stores: &[&dyn EventMutex], name: &str) -> String {
+    if schedule.names().next().is_none() {
+        return held_like(stores, name);
+    }
     let is_used = |event: &Arc<Definition>| event.mutex_name().is_some_and(|mutex| mutex.mutex() == name);
-    let has_events = schedule.names().next().is_some();
-    schedule.event(name).err().filter(|_| has_events && !schedule.definitions().iter().any(is_used))
+    let unknown = schedule.event(name).err().filter(|_| !schedule.definitions().iter().any(is_used));
+    unknown.map_or_else(String::new, |unknown| format!("; {unknown}"))
+}
+
+/// Returns the end of a message, which suggests held names like `typed`. A store that can't list names suggests none.
+fn held_like(stores: &[&dyn EventMutex], typed: &str) -> String {
+    let held = stores.iter().filter_map(|store| store.held(Names::LeasesWithPrefix("")).ok()).flatten();
+    let names: Vec<String> = held.map(|held| held.name().mutex().to_owned()).collect();
+    like(typed, names.iter().map(String::as_str))
+}
+
+/// Returns the end of a message, which suggests names like `typed`. Reports and JSON show a lease as `lease/NAME`, so
+/// `typed` may begin with that.
+fn like<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> String {
+    let question = did_you_mean(typed.strip_prefix("lease/").unwrap_or(typed), names);
+    question.map_or_else(String::new, |question| format!("; {question}"))
 }
 
 /// Opens the named store for a command that reads or changes existing entries. A missing directory is an error: the
@@ -79,17 +104,22 @@ pub(super) fn present_store(arguments: &ArgMatches) -> Result<Arc<dyn EventMutex
     }
 }
 
-/// Opens the named store. A store in memory is an error: it would protect nothing beyond this process.
+/// Opens the named store, unless it is in memory.
 pub(super) fn store_of(arguments: &ArgMatches) -> Result<Arc<dyn EventMutex>, CommandFailure> {
     let store = connect(text(arguments, "store"));
     let store = store
         .map_err(|error| CommandFailure::new(&error).with_code(if error.is_of_the_store() { STORE } else { USAGE }))?;
-    if store.describe().scope() == Scope::Process {
-        let message =
-            "a store in memory is seen by this process alone: use file:/… for one host, or a server for several";
-        return Err(CommandFailure::saying(message).with_code(USAGE));
-    }
-    Ok(store)
+    if is_in_memory(&*store) { Err(in_memory()) } else { Ok(store) }
+}
+
+fn is_in_memory(store: &dyn EventMutex) -> bool {
+    store.describe().scope() == Scope::Process
+}
+
+/// Returns the failure for a store in memory: a lease or a pause in it would have no effect beyond this process.
+fn in_memory() -> CommandFailure {
+    let message = "a store in memory is seen by this process alone: use file:/… for one host, or a server for several";
+    CommandFailure::saying(message).with_code(USAGE)
 }
 
 /// Names a schedule as the arguments say. The default name is used for pauses only, and is not shown as an application.
@@ -193,8 +223,7 @@ fn log(schedule: &Schedule, event: &str, is_json: bool) -> Answered {
 /// Returns the end of a message, which suggests a logged event with a similar name.
 fn others_like(schedule: &Schedule, event: &str) -> String {
     let logged = schedule.logged_events().unwrap_or_default();
-    let question = did_you_mean(event, logged.iter().map(String::as_str).filter(|logged| *logged != event));
-    question.map_or_else(String::new, |question| format!("; {question}"))
+    like(event, logged.iter().map(String::as_str).filter(|logged| *logged != event))
 }
 
 fn locks(stores: &[&dyn EventMutex], prefix: &str, is_json: bool) -> Answered {
@@ -219,7 +248,11 @@ fn locks(stores: &[&dyn EventMutex], prefix: &str, is_json: bool) -> Answered {
         vec![name, by.into(), since.into(), marked(until, holder.has_ended().then_some(false))]
     };
     let heads = ["name", "held by", "since", "until, unless renewed"];
-    Ok(CommandAnswer::text(table_or(&heads, held.iter().map(row), "nothing is held")))
+    let nothing = match prefix {
+        "" => "nothing is held".to_owned(),
+        _ => format!("no name that begins with {} is held{}", Quoted::new(prefix), held_like(stores, prefix)),
+    };
+    Ok(CommandAnswer::text(table_or(&heads, held.iter().map(row), &nothing)))
 }
 
 /// Describes the end of a lease whose process has ended: the lease lasts as long as the command of that process.
@@ -230,7 +263,14 @@ fn until_its_command_ends(holder: &Holder) -> String {
     }
 }
 
-fn pause(schedule: &Schedule, event: Option<&str>, length: Duration, why: &str) -> Answered {
+fn pause(schedule: &Schedule, event: Option<&str>, arguments: &ArgMatches) -> Answered {
+    let (length, why) = (duration_of(arguments, "for").unwrap_or_default(), text(arguments, "why"));
+    let is_number = |text: &OsStr| text.to_str().is_some_and(|text| text.parse::<f64>().is_ok());
+    let number = arguments.get_raw("for").and_then(|mut values| values.next()).filter(|text| is_number(text));
+    if let (Some(number), Some(unit)) = (number, event.filter(|event| is_unit_of_time(event))) {
+        let message = format!("a time with a space needs quotes: write `--for '{} {unit}'`", number.display());
+        return Err(CommandFailure::saying(message).with_code(USAGE));
+    }
     if length.is_zero() {
         let message = "`--for 0` is no time for a pause: use `90s`, `2h` and the like; `resume` ends a pause";
         return Err(CommandFailure::saying(message).with_code(USAGE));

@@ -82,7 +82,7 @@ pub(super) fn run(arguments: &ArgMatches) -> Answered {
     if let Some(keep) = arguments.get_one::<u16>("log") {
         schedule = schedule.with_run_log((*keep).into()).map_err(|error| usage(&error))?;
     }
-    check_times(arguments)?;
+    check_arguments(arguments)?;
     let now = now()?;
     schedule.add(event(arguments, now)).map_err(|error| usage(&error))?;
     let named = named(schedule.clone(), arguments).map_err(|error| usage(&error))?;
@@ -163,10 +163,16 @@ const OPTIONS: [(&str, &str); 13] = [
 ];
 
 /// Returns a message with the names of options in place of the names of methods: `--grace 5s` instead of `grace(5s)`.
+/// Of a method or an option, as in `` `every(..)` or `--every 5m` ``, the message keeps the option. Advice without an
+/// option is left out.
 fn with_options(message: &str) -> String {
     // `soloist run` has no option for `without_overlapping_for(..)`, so the message must not name this method.
-    let message = message.replace(" or the `without_overlapping_for(..)`", "");
-    OPTIONS.iter().fold(message, |message, (method, option)| {
+    let mut message = message.replace(" or the `without_overlapping_for(..)`", "");
+    while let Some(end) = message.find("` or `--") {
+        let method = message[..end].rfind('`').unwrap_or(end);
+        message.replace_range(method..end + "` or ".len(), "");
+    }
+    let message = OPTIONS.iter().fold(message, |message, (method, option)| {
         let begin = format!("`{method}(");
         let mut parts = message.split(&begin);
         let mut said = parts.next().unwrap_or_default().to_owned();
@@ -178,7 +184,10 @@ fn with_options(message: &str) -> String {
             }
         }
         said
-    })
+    });
+    // The first part is the fault, and the others are advice.
+    let is_kept = |(at, part): &(usize, &str)| *at == 0 || !(part.contains("(..)`") || part.contains("::"));
+    message.split("; ").enumerate().filter(is_kept).map(|(_, part)| part).collect::<Vec<_>>().join("; ")
 }
 
 fn event(arguments: &ArgMatches, now: DateTime<Utc>) -> Event {
@@ -235,10 +244,14 @@ fn interval(arguments: &ArgMatches) -> Option<Duration> {
     arguments.get_one::<String>("every").and_then(|every| parse_duration(every).ok())
 }
 
-/// Refuses values of `--every` and `--timezone` that can't be read. Also refuses `--timezone` or `--on-outage run` if
-/// `--every` has an interval. If the value of `--every` is a single word that can't be read, such as `5`, the message
-/// says how to write an interval or a crontab.
-fn check_times(arguments: &ArgMatches) -> Result<(), CommandFailure> {
+/// Refuses an empty command, and values of `--every` and `--timezone` that can't be read. Also refuses `--timezone` or
+/// `--on-outage run` if `--every` has an interval. If the value of `--every` is a single word that can't be read, such as
+/// `5`, the message says how to write an interval or a crontab.
+fn check_arguments(arguments: &ArgMatches) -> Result<(), CommandFailure> {
+    let program = arguments.get_one::<OsString>("command").map(|program| program.to_string_lossy());
+    if program.is_some_and(|program| program.trim().is_empty()) {
+        return Err(refused("the command after -- is empty: write -- PROGRAM ARGUMENTS, or -- sh -c 'LINE'"));
+    }
     let Some(every) = arguments.get_one::<String>("every") else { return Ok(()) };
     if interval(arguments).is_some() && text(arguments, "on-outage") == "run" {
         let why = "--on-outage run can't be used with an interval in --every: without a store, nothing shows which of its times have \
@@ -246,6 +259,9 @@ fn check_times(arguments: &ArgMatches) -> Result<(), CommandFailure> {
         return Err(refused(why));
     }
     let every = every.trim();
+    if every == "@reboot" {
+        return Err(refused("--every @reboot is no time, but the start of the machine: leave --every out"));
+    }
     if every.parse::<f64>().is_ok() {
         let every = Quoted::new(every);
         return Err(refused(format_args!(

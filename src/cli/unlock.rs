@@ -13,7 +13,6 @@ use crate::lease::holder::Holder;
 use crate::lease::label::this_host;
 use crate::lease::name::{MutexName, UNLOCK};
 use crate::lease::{request::LeaseRequest, term::Term};
-use crate::schedule::schedule::registry::UnknownEvent;
 use crate::store::event_mutex::{EventMutex, admission::Admission, held::Held, held::Names};
 #[cfg(unix)]
 use crate::task::process_group::orphans::end_orphans;
@@ -35,16 +34,15 @@ const PAUSE: Duration = Duration::from_millis(300);
 
 /// Frees a lease in the first of these stores that has the lease.
 ///
-/// `unknown` is the error for a name that no event of the schedule uses.
-pub(super) fn unlock(stores: &[&dyn EventMutex], arguments: &ArgMatches, unknown: Option<UnknownEvent>) -> Answered {
+/// `hint` returns the end of the message for a name that is not held.
+pub(super) fn unlock(stores: &[&dyn EventMutex], arguments: &ArgMatches, hint: impl FnOnce() -> String) -> Answered {
     let name = MutexName::lease(text(arguments, "name")).map_err(|error| CommandFailure::usage(&error))?;
     let mut held = None;
     for store in stores {
         held = held.or(if store.exists(&name)? { Some(*store) } else { None });
     }
     let Some(store) = held else {
-        let why = unknown.map_or_else(String::new, |unknown| format!("; {unknown}"));
-        return Ok(is_free(&name, &format!("nobody holds it{why}")).with_code(FAILED));
+        return Ok(is_free(&name, &format!("nobody holds it{}", hint())).with_code(FAILED));
     };
     let holder = holder(store, &name)?;
     if let Some(holder) = &holder {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
+mod hold_check;
 mod retry_check;
 
 use super::add_error::{AddError, AddErrorKind, Refusal, checked_term, out_of_range};
@@ -292,6 +293,7 @@ impl Event {
             failure_limit: self.failure_limit,
             stuck_after: self.stuck_after,
         };
+        definition.check_hold()?;
         definition.check_retry()?;
         Ok(definition)
     }

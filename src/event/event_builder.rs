@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, NaiveTime, Utc};
 
 use super::add_error::{AddError, AddErrorKind, Refusal, set_once};
 use super::claim_window::checked_jitter;
@@ -19,7 +19,7 @@ use crate::task::run::Run;
 use crate::task::runtime;
 use crate::task::task_result::{IntoTaskResult, TaskResult};
 use crate::time::frequency::TimetableSpec;
-use crate::time::timetable::{Timetable, clock_change::ClockChange, jitter::Jitter};
+use crate::time::timetable::{Timetable, clock_change::ClockChange, jitter::Jitter, windows::MINUTES_OF_A_DAY};
 use crate::time::zone::Zone;
 
 mod claims_and_permits;
@@ -308,12 +308,17 @@ impl Event {
         let timetable = Timetable { jitter, ..timetable };
         let windows = windows_of(&self.filters);
         if !windows.0.is_empty() && timetable.next_in(&windows, DateTime::<Utc>::MIN_UTC).is_none() {
+            let are_never_open = windows.closed_for(NaiveTime::MIN) == MINUTES_OF_A_DAY;
             let windows: Vec<String> = windows.0.iter().map(|window| format!("`{window}`")).collect();
-            return Err(AddErrorKind::Timetable.because(format_args!(
-                "it is due `{}`, but runs only {}, so that it would never run: change one of them",
-                timetable.in_words(),
-                windows.join(" and ")
-            )));
+            let (due, windows) = (timetable.in_words(), windows.join(" and "));
+            return Err(AddErrorKind::Timetable.because(if are_never_open {
+                format!(
+                    "it runs only while all its windows are open, and {windows} never leave a time: for two parts of the day, \
+                     add two events, or one `between(..)` with an `unless_between(..)` inside of it"
+                )
+            } else {
+                format!("it is due `{due}`, but runs only {windows}, so that it would never run: change one of them")
+            }));
         }
         Ok(timetable)
     }

@@ -73,8 +73,8 @@ impl<'a> Notice<'a> {
         self.posted.map_or_else(|| self.clock.now(), |posted| posted.at)
     }
 
-    /// Returns the number of a notice that a separate thread delivers. The first such notice of a store has the number
-    /// 1. A separate thread delivers the notices of the renewal thread, because a renewal must not wait for observers.
+    /// Returns the number of a notice that a separate thread delivers. The first such notice of a store has
+    /// number 1. A separate thread delivers the notices of the renewal thread, because a renewal must not wait for observers.
     /// If a number is missing, notices were dropped, because 1,000 notices were waiting for slow observers. `None`: the
     /// thread that took the step delivers the notice.
     pub fn sequence(&self) -> Option<u64> {

@@ -16,7 +16,7 @@ use super::redis::RedisMutex;
 #[cfg(feature = "cli")]
 use crate::base::error::MutexError;
 use crate::base::error::{BoxError, debug_as_display};
-use crate::base::escape::percent_decoded;
+use crate::base::escape::{percent_decoded, surplus_around};
 
 /// Opens the store that `url` names.
 ///
@@ -216,6 +216,9 @@ fn meant(text: &str) -> Option<String> {
 
 /// Returns the scheme in lower case, and the text after the colon.
 fn split_scheme(url: &str) -> Result<(String, &str), ConnectError> {
+    if let Some(around) = surplus_around(url).filter(|_| !url.trim().is_empty()) {
+        return Err(refused(format!("the url of a store {around}")));
+    }
     let well_formed = |scheme: &str| {
         scheme.starts_with(|first: char| first.is_ascii_alphabetic())
             && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))

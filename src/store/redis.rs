@@ -229,7 +229,7 @@ server_builder! {
     /// let error = RedisMutex::builder("redis://127.0.0.1").prefix("{billing}").build().unwrap_err();
     /// assert_eq!(
     ///     error.to_string(),
-    ///     "the prefix of keys in redis has to be 1 to 100 visible ASCII characters without braces, as in ?prefix=shop"
+    ///     "the prefix of keys in redis has to be 1 to 100 visible ASCII characters without braces, as in `prefix(\"shop\")` or ?prefix=shop"
     /// );
     /// # Ok(())
     /// # }

@@ -51,6 +51,9 @@ const OURS: [&str; 7] = [
     "SOLOIST_SLOT",
 ];
 
+/// Commands of the shell that often begin a line of a crontab.
+const BUILT_IN: [&str; 9] = [".", "cd", "exec", "export", "set", "source", "ulimit", "umask", "unset"];
+
 impl Command {
     pub(crate) fn new(program: OsString, arguments: Option<Vec<OsString>>) -> Self {
         Self { program, arguments, directory: None, environment: Vec::new(), output: None, in_place: false }
@@ -181,13 +184,12 @@ impl Command {
             Some((directory, error)) => {
                 because(&error, format_args!("could not start {self} in {}", directory.display()))
             }
-            None if self.is_a_line(error) => io::Error::new(
-                error.kind(),
-                format!(
-                    "could not start {self}: {error}: the name of the program has a space: pass its arguments one by one, or let \
-                     a shell read the line, with `sh -c` or `Event::exec`"
-                ),
-            ),
+            None if self.is_missing(error) && self.needs_a_shell().is_some() => {
+                let why = self.needs_a_shell().unwrap_or_default();
+                let shell = if self.in_place { "`-- sh -c 'LINE'`" } else { "`sh -c` or `Event::exec`" };
+                let why = format!("could not start {self}: {error}: {why}, or let a shell read the line, with {shell}");
+                io::Error::new(error.kind(), why)
+            }
             None if self.is_looked_for(error) => {
                 let path = std::env::var_os("PATH").unwrap_or_default();
                 let path = OneLine(path.to_string_lossy());
@@ -201,18 +203,30 @@ impl Command {
 }
 
 impl Command {
+    /// Returns whether `error` means that there is no such program. A line for the shell is no program.
+    fn is_missing(&self, error: &io::Error) -> bool {
+        self.arguments.is_some() && error.kind() == io::ErrorKind::NotFound
+    }
+
     /// Returns whether `error` means that the program is in no folder of this process's `PATH`. This is likely under
     /// cron, which sets a short `PATH`.
     fn is_looked_for(&self, error: &io::Error) -> bool {
         let has_own_path = self.environment.iter().any(|(name, _)| name == "PATH");
-        let is_missing = self.arguments.is_some() && error.kind() == io::ErrorKind::NotFound;
-        is_missing && !has_own_path && !has(&self.program, b'/')
+        self.is_missing(error) && !has_own_path && !has(&self.program, b'/')
     }
 
-    /// Returns whether the name of a missing program looks like a line for the shell.
-    fn is_a_line(&self, error: &io::Error) -> bool {
-        let is_missing = self.arguments.is_some() && error.kind() == io::ErrorKind::NotFound;
-        is_missing && self.program.to_string_lossy().trim().contains(char::is_whitespace)
+    /// Returns what to do if the name of the missing program is a part of a line for the shell, and no program.
+    fn needs_a_shell(&self) -> Option<&'static str> {
+        let program = self.program.to_string_lossy();
+        if program.trim().contains(char::is_whitespace) {
+            Some("the name of the program has a space: pass its arguments one by one")
+        } else if program.contains('=') {
+            Some("it sets a variable, which is no program: write `env` before it")
+        } else if BUILT_IN.contains(&&*program) {
+            Some("it is built into the shell, and is no program: leave it out")
+        } else {
+            None
+        }
     }
 }
 

@@ -145,6 +145,15 @@ impl Crontab {
         self.bits[Field::Minute as usize] as u64
     }
 
+    /// Returns the minutes of the day at which the crontab is due on its days.
+    pub(crate) fn minutes_of_day(&self) -> impl Iterator<Item = u32> {
+        let [hours, minutes] = [Field::Hour, Field::Minute].map(|field| self.get(field).bits);
+        let hours = (0..24).filter(move |hour| hours >> hour & 1 != 0);
+        hours.flat_map(move |hour| {
+            (0..60).filter(move |minute| minutes >> minute & 1 != 0).map(move |it| hour * 60 + it)
+        })
+    }
+
     #[inline]
     fn meets(&self, field: Field, now: &Self) -> bool {
         self.bits[field as usize] & now.bits[field as usize] != 0
@@ -194,8 +203,8 @@ impl Crontab {
         on_any.comes()
     }
 
-    /// Returns whether the crontab has fixed times of the day, as `30 2 * * *` has. The crontabs `*/10 * * * *` and `0
-    /// * * * *` follow real time instead. As in cronie, a clock change moves only fixed times.
+    /// Returns whether the crontab has fixed times of the day, as `30 2 * * *` has. The crontabs `*/10 * * * *` and
+    /// `0 * * * *` follow real time instead. As in cronie, a clock change moves only fixed times.
     pub(crate) fn is_at_fixed_times(&self) -> bool {
         !self.get(Field::Minute).star && !self.get(Field::Hour).star
     }

@@ -28,6 +28,8 @@ pub(crate) struct TimetableSpec {
     /// The defaults for fields that no method sets, such as midnight.
     defaults: [Option<SetField>; Field::ALL.len()],
     cycle: Option<Cycle>,
+    /// The only method of [`HOW_OFTEN`] that was called.
+    how_often: Option<&'static str>,
     /// The interval. An interval of a minute or longer decides the minutes. An interval of an hour or longer decides
     /// the hours, too. An interval of a day or longer decides all fields. No other method can set a field that the
     /// interval decides.
@@ -94,6 +96,10 @@ impl TryFrom<&cron::Schedule> for Expression {
 
 /// The intervals that `every` accepts: from a second to ten years.
 const INTERVALS: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3_650 * 24 * 60 * 60);
+
+/// The methods that say how often the event is due in the calendar. An event can have only one of them, because two would
+/// not mean what their names say: `monthly().weekly()` would be the first of each month and all Sundays.
+const HOW_OFTEN: [&str; 6] = ["daily()", "weekly()", "monthly()", "quarterly()", "yearly()", "every_weeks(..)"];
 
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(60 * 60);
@@ -242,7 +248,19 @@ impl TimetableSpec {
     pub(crate) fn set_weeks_from(&mut self, n: u16, date: NaiveDate) -> Result<(), String> {
         let set = FieldSet::only(chrono::Datelike::weekday(&date).num_days_from_sunday());
         self.defaults[Field::DayOfWeek as usize] = Some(SetField { set, method: "every_weeks(..)" });
-        self.set_cycle("weeks", n, date, Cycle::of_weeks(n, date))
+        self.set_cycle("weeks", n, date, Cycle::of_weeks(n, date))?;
+        self.set_how_often("every_weeks(..)")
+    }
+
+    /// Refuses a second method of [`HOW_OFTEN`].
+    fn set_how_often(&mut self, method: &'static str) -> Result<(), String> {
+        match HOW_OFTEN.contains(&method).then(|| self.how_often.replace(method)).flatten() {
+            Some(before) if before != method => Err(format!(
+                "both `{before}` and `{method}` say how often it is due: leave one of them out; a time of the day is \
+                 `daily_at(..)`"
+            )),
+            _ => Ok(()),
+        }
     }
 
     fn set_cycle(&mut self, unit: &str, n: u16, date: NaiveDate, cycle: Cycle) -> Result<(), String> {
@@ -287,6 +305,7 @@ impl TimetableSpec {
         fields: &[Field],
         defaults: &[Field],
     ) -> Result<(), String> {
+        self.set_how_often(method)?;
         let crontab: Crontab = expression.parse().expect("the expressions in the code are valid");
         for field in defaults {
             self.defaults[*field as usize] = Some(SetField { set: crontab.get(*field), method });
@@ -350,11 +369,12 @@ impl TimetableSpec {
     /// shorter than the others.
     pub(crate) fn set_hours(&mut self, method: &'static str, n: u32) -> Result<(), String> {
         if n == 0 || 24 % n != 0 {
-            return Err(format!(
-                "`{method}`: {n} hours do not divide a day: write one of 1, 2, 3, 4, 6, 8, 12, 24; for every {n} hours of real time, say \
-                 `every(Duration::from_secs({}))`",
-                u64::from(n.max(1)) * HOUR.as_secs()
-            ));
+            let form = format!("`{method}`: {n} hours do not divide a day: write one of 1, 2, 3, 4, 6, 8, 12, 24");
+            let seconds = u64::from(n) * HOUR.as_secs();
+            return Err(match n {
+                0 => form,
+                _ => format!("{form}; for every {n} hours of real time, say `every(Duration::from_secs({seconds}))`"),
+            });
         }
         self.set(method, Field::Hour, FieldSet::every_nth(Field::Hour, n))
     }

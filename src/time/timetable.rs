@@ -172,8 +172,12 @@ impl Timetable {
         Tick::at(now.checked_sub_signed(delay).unwrap_or(now), &self.zone).with_occurrence(occurrence, &self.zone)
     }
 
-    /// Returns the first occurrence after `after` inside these windows, between the years 1970 and 2100.
+    /// Returns the first occurrence after `after` inside these windows, between the years 1970 and 2100. If the windows
+    /// are closed at all times of the day, there is none, even if a clock change moves an occurrence into a window.
     pub(crate) fn next_in(&self, windows: &Windows, mut after: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        if !self.times.crontab.minutes_of_day().any(|minute| windows.are_open_in(minute)) {
+            return None;
+        }
         loop {
             let time = self.next(after)?;
             match windows.closed_for(self.zone.at(time).time()) {

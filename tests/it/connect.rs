@@ -70,6 +70,14 @@ fn a_url_that_opens_no_store_is_told_why() {
     }
     let empty = "the url of a store is empty: write one such as file:/var/lib/myapp/locks";
     assert_eq!([refused(""), refused(" ")], [empty; 2]);
+    let space = "the url of a store begins or ends with a space or a line end: leave it out; in a path or a password, write %20 for a space";
+    let quote = "the url of a store begins with a quote: leave the quotes out";
+    for url in [" redis://:secret@h", "redis://:secret@h ", "file:/var/locks\n", "\tmemory:"] {
+        assert_eq!(refused(url), space, "{url}");
+    }
+    for url in ["\"file:/secret\"", "'memory:'"] {
+        assert_eq!(refused(url), quote, "{url}");
+    }
     let no_scheme =
         format!("the url of a store has no scheme; write one such as file:/var/lib/myapp/locks; there are {known}");
     for url in ["locks", "host=db password=secret", "//user:secret@host/a", "/a?password=secret", ":memory", "1:a"] {
@@ -156,7 +164,8 @@ fn a_store_on_a_server_is_not_asked_for_anything_when_it_is_opened() {
             scope.spawn(move || opens_and_gets_no_answer(url));
         }
     });
-    let wrong = "the url of a redis server has a database that is not a number: write redis://host:6379/0";
+    let wrong = "the url of a redis server has a database that is not a number: write redis://host:6379/0; in a password, write \
+                 %2F for a / and %40 for an @";
     assert_eq!(refused("redis://h/secret"), wrong);
 }
 
@@ -196,7 +205,7 @@ fn a_url_has_the_options_of_the_builder_and_a_setter_wins() {
         (
             "mysql://u@h/app?prefix=a",
             format!(
-                "{of_mysql}has an unknown option behind the ?: it takes `table`, `timeout`, `ssl-mode`, `socket` and \
+                "{of_mysql}has an unknown option behind the ?: did you mean `table`? It takes `table`, `timeout`, `ssl-mode`, `socket` and \
                  `client_found_rows`; in a password, write %3F for a ?"
             ),
         ),
@@ -205,7 +214,7 @@ fn a_url_has_the_options_of_the_builder_and_a_setter_wins() {
         ("postgres://u@h/app?timeout=99ms", "a timeout of 99ms for a call of the store: use 100ms to 1m".to_owned()),
         (
             "redis://h?prefix={a}",
-            "the prefix of keys in redis has to be 1 to 100 visible ASCII characters without braces, as in ?prefix=shop".to_owned(),
+            "the prefix of keys in redis has to be 1 to 100 visible ASCII characters without braces, as in `prefix(\"shop\")` or ?prefix=shop".to_owned(),
         ),
     ] {
         assert_eq!(refused(url), why, "{url}");

@@ -689,6 +689,7 @@ fn the_normalised_spelling() {
 fn what_is_wrong_is_said_and_pointed_at() {
     const FORMS: &str = "can't be read: an item is `*`, `*/2`, `3`, `3-9` or `3-9/2`";
     const FORMS_OF_WEEK: &str = "can't be read: an item is `*`, `*/2`, `3`, `1-5`, `1-5/2`, `5#3` or `5L`";
+    const OF_CRON: &str = "; or write `on(\"0 30 9 * * Mon-Fri 2027\".parse::<cron::Schedule>()?)`, where Sunday is 1";
     const FIELDS: &str = "instead of 5 (minute, hour, day of month, month, day of week)";
     for (text, message, part) in [
         // How many fields.
@@ -700,12 +701,27 @@ fn what_is_wrong_is_said_and_pointed_at() {
         (
             "0 30 2 * * *",
             &format!(
-                "`0 30 2 * * *`: 6 fields {FIELDS}: seconds are not part of a crontab: leave them out; or write `every_ten_seconds()` and \
-                 the like, or `--every 10s`; or `on(\"0 30 9 * * Mon-Fri\".parse::<cron::Schedule>()?)`, where Sunday is 1"
+                "`0 30 2 * * *`: 6 fields {FIELDS}: seconds are not part of a crontab: leave them out; for less than a minute, write \
+                 `every_ten_seconds()` or `--every 10s`{OF_CRON}"
             ),
             "0 30 2 * * *",
         ),
-        ("0 0 2 * * mon 2026", &format!("`0 0 2 * * mon 2026`: 7 fields {FIELDS}"), "0 0 2 * * mon 2026"),
+        (
+            "30 2 * * fri 2027",
+            &format!(
+                "`30 2 * * fri 2027`: 6 fields {FIELDS}: a crontab has no year: leave it out; the first and the last year \
+                 are `from(..)` and `until(..)`{OF_CRON}"
+            ),
+            "30 2 * * fri 2027",
+        ),
+        (
+            "0 0 2 * * mon 2026",
+            &format!(
+                "`0 0 2 * * mon 2026`: 7 fields {FIELDS}: seconds and years are not part of a crontab: leave them out{OF_CRON}"
+            ),
+            "0 0 2 * * mon 2026",
+        ),
+        ("* * * * * * *", &format!("`* * * * * * *`: 7 fields {FIELDS}"), "* * * * * * *"),
         // Numbers and names.
         ("61 * * * *", "`61 * * * *`: minute `61` is outside of 0-59 (column 1)", "61"),
         ("0 24 * * *", "`0 24 * * *`: hour `24` is outside of 0-23 (column 3)", "24"),
@@ -846,7 +862,7 @@ fn what_others_write_is_refused_with_what_to_write_instead() {
         ),
         (
             "H * * * *",
-            "`H * * * *`: minute `H` is not known here: write a number; `jitter(..)` delays each start by a different time (column 1)",
+            "`H * * * *`: minute `H` is not known here: write a number, such as `17`; `jitter(..)` delays each start by a different time (column 1)",
             "H",
         ),
         ("59/2 * * * *", "`59/2 * * * *`: minute `59/2` has a step but no range: write `59` (column 1)", "59/2"),
@@ -908,7 +924,11 @@ fn what_others_write_is_refused_with_what_to_write_instead() {
             "`@every 5m`: a crontab has no intervals: use `every(Duration::from_secs(300))` or `--every 5m`",
             "@every 5m",
         ),
-        ("@reboot", "`@reboot`: a schedule starts no task at boot: run the task when your program starts", "@reboot"),
+        (
+            "@reboot",
+            "`@reboot`: it is no time, but the start of the machine: run the task when your program starts",
+            "@reboot",
+        ),
         ("@dialy", "`@dialy`: no such nickname: did you mean `@daily`?", "@dialy"),
         ("@daily x", "`@daily x`: no such nickname: did you mean `@daily`?", "@daily x"),
         (

@@ -342,16 +342,6 @@ fn a_window_far_from_its_times_is_found_at_once_or_refused() {
             "`between 08:00 and 12:00`",
         ),
         (
-            event("e").every_second().between("08:00", "12:00").between("13:00", "17:00"),
-            "every second",
-            "`between 08:00 and 12:00` and `between 13:00 and 17:00`",
-        ),
-        (
-            event("e").every_minute().unless_between("00:00", "23:59"),
-            "every minute",
-            "`unless_between 00:00 and 23:59`",
-        ),
-        (
             event("e").hourly_at([10, 20]).between("08:11", "08:19"),
             "at the minutes 10,20 of each hour",
             "`between 08:11 and 08:19`",
@@ -365,4 +355,24 @@ fn a_window_far_from_its_times_is_found_at_once_or_refused() {
             )
         );
     }
+    for (event, windows) in [
+        (
+            event("e").every_second().between("08:00", "12:00").between("13:00", "17:00"),
+            "`between 08:00 and 12:00` and `between 13:00 and 17:00`",
+        ),
+        (event("e").every_minute().unless_between("00:00", "23:59"), "`unless_between 00:00 and 23:59`"),
+    ] {
+        assert_eq!(event.next(noon()), None);
+        assert_eq!(
+            Schedule::in_process().add(event).unwrap_err().to_string(),
+            format!(
+                "event `e`: it runs only while all its windows are open, and {windows} never leave a time: for two parts \
+                 of the day, add two events, or one `between(..)` with an `unless_between(..)` inside of it"
+            )
+        );
+    }
+    // The clocks move 02:30 to 03:00 once a year, which does not count.
+    let moved = event("e").daily_at("02:30").timezone("Europe/Berlin").between("03:00", "03:59");
+    assert_eq!(moved.next(noon()), None);
+    assert!(Schedule::in_process().add(moved).is_err());
 }

@@ -205,7 +205,7 @@ fn a_future_whose_runtime_has_ended_fails_and_leaves_its_occurrence_to_another_s
     let run_due = |ends: bool| {
         let runtime = many_threads();
         let [foreground, background] = ["foreground", "background"].map(|name| {
-            Event::spawn(name, |_| async {}).without_overlapping().on_one_server().hold_at_least(60 * SECOND)
+            Event::spawn(name, |_| async {}).without_overlapping().on_one_server().hold_at_least(59 * SECOND)
         });
         let schedule = schedule(store.clone(), &runtime, [foreground, background.in_background()]);
         if ends {

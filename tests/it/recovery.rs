@@ -83,7 +83,7 @@ fn runs_of_two_servers(fleet: &Fleet, log: &'static str, options: &str) -> usize
 #[track_caller]
 fn a_short_task_runs_once_on_two_servers_whose_clocks_differ_if_its_lease_is_held(fleet: &Fleet) {
     assert_eq!(runs_of_two_servers(fleet, "alone", ""), 2, "a lease alone");
-    assert_eq!(runs_of_two_servers(fleet, "held", " --hold-at-least 60"), 1, "held for a minute");
+    assert_eq!(runs_of_two_servers(fleet, "held", " --hold-at-least 59"), 1, "held for a minute");
 }
 
 /// Kills a process in its task, which the default term protects; its process id.

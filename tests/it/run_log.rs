@@ -409,5 +409,8 @@ fn what_could_not_be_counted_is_counted_with_the_next() {
 #[test]
 fn a_store_without_a_log_is_refused() {
     let refused = Schedule::new(Scripted::default().three_methods()).with_run_log(3).unwrap_err();
-    assert_eq!(refused.to_string(), "this store can't keep a log of runs");
+    assert_eq!(
+        refused.to_string(),
+        "this store can't keep a log of runs: leave `with_run_log(..)` out, or implement `EventMutex::run_log`"
+    );
 }

@@ -144,13 +144,13 @@ fn a_wrong_definition_is_refused_with_its_own_message() {
         (
             event("e").cron("0 * * * * *"),
             "event `e`: `0 * * * * *`: 6 fields instead of 5 (minute, hour, day of month, month, day of week): \
-             seconds are not part of a crontab: leave them out; or write `every_ten_seconds()` and the like, or `--every 10s`; \
-             or `on(\"0 30 9 * * Mon-Fri\".parse::<cron::Schedule>()?)`, where Sunday is 1",
+             seconds are not part of a crontab: leave them out; for less than a minute, write `every_ten_seconds()` or `--every 10s`; \
+             or write `on(\"0 30 9 * * Mon-Fri 2027\".parse::<cron::Schedule>()?)`, where Sunday is 1",
         ),
         (
             event("e").cron("0 9 * * * /usr/bin/backup --all"),
             "event `e`: `0 9 * * * /usr/bin/backup --all`: `/usr/bin/backup` is a command, not a field: \
-             write `0 9 * * *` here, and the command in `Event::exec(..)` or after `--`",
+             write `0 9 * * *` here, and the command in `Event::exec(..)` or `-- COMMAND`",
         ),
         (
             event("e").cron("1,,2 * * * *"),
@@ -240,6 +240,21 @@ fn a_lease_that_can_not_be_as_it_was_asked_for_is_refused() {
         (
             event("e").daily().without_overlapping().hold_at_least(Duration::MAX),
             "event `e`: `hold_at_least(18446744073709551615999999999ns)`: use 1ms to ten years",
+        ),
+        (
+            event("e").hourly().without_overlapping().hold_at_least(HOUR),
+            "event `e`: `hold_at_least(1h)`: use less than 1h, because a later occurrence is due then, and would be skipped while \
+             the lease is still held",
+        ),
+        (
+            event("e").cron("0 9,11 * * *").on_one_server().without_overlapping_for(HOUR * 3).hold_at_least(HOUR * 3),
+            "event `e`: `hold_at_least(3h)`: use less than 2h, because a later occurrence is due then, and would be skipped while \
+             the lease is still held",
+        ),
+        (
+            event("e").every_minute().at_most(3).hold_at_least(HOUR),
+            "event `e`: `hold_at_least(1h)`: use less than 3m, because a later occurrence is due then, and would be skipped while \
+             the lease is still held",
         ),
         (
             event("e").daily().mutex_name("shared").once_per(Period::Day),

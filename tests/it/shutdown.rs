@@ -249,7 +249,7 @@ fn what_was_admitted_and_waited_for_a_thread_does_not_start_and_its_occurrence_i
     let (store, shutdown, diary) = (MemoryMutex::new(), without_drain(), Diary::default());
     let schedule = Schedule::new(store.clone()).with_shutdown(&shutdown);
     let protected = |event: Event| {
-        let held = event.every_minute().without_overlapping().hold_at_least(HOUR);
+        let held = event.daily_at("12:00").without_overlapping().hold_at_least(HOUR);
         held.on_one_server().in_background()
     };
     let triggers = shutdown.clone();

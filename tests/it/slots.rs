@@ -249,7 +249,7 @@ fn a_slot_is_held_as_long_as_it_should_be() {
     let stores: [Arc<dyn EventMutex>; 2] =
         [Arc::new(MemoryMutex::new()), Arc::new(FileMutex::in_dir(folder.path()).unwrap())];
     for store in stores {
-        let event = Event::call(EVENT, |_| {}).every_minute().at_most(1).hold_at_least(Duration::from_secs(60));
+        let event = Event::call(EVENT, |_| {}).every_minute().at_most(1).hold_at_least(Duration::from_secs(59));
         let server = server(&store, event);
         assert!(ran(&server.run_due(minute(0)), EVENT).is_success());
         assert!(matches!(skipped(&server.run_due(minute(1)), EVENT), SkipReason::Overlapping(Some(_))));

@@ -202,7 +202,7 @@ fn a_definition_reads_as_it_was_written() {
     let hour = Duration::from_secs(3600);
     let event = |name: &str| Event::call(name, |_| {}).every_minute();
     schedule.add(event("bare").timezone("+02:00")).unwrap();
-    schedule.add(event("fixed").without_overlapping_for(hour).hold_at_least(hour / 60)).unwrap();
+    schedule.add(event("fixed").without_overlapping_for(hour).hold_at_least(hour / 120)).unwrap();
     schedule.add(event("once").once_per(Period::Day).on_outage(soloist::OutagePolicy::RunUnprotected)).unwrap();
     schedule
         .add(
@@ -216,7 +216,7 @@ fn a_definition_reads_as_it_was_written() {
         .unwrap();
     let words = |name: &str| schedule.event(name).unwrap().protections().join("; ");
     assert_eq!(words("bare"), "");
-    assert_eq!(words("fixed"), "without_overlapping_for 1 h 0 min; hold_at_least 1 min 0 s");
+    assert_eq!(words("fixed"), "without_overlapping_for 1 h 0 min; hold_at_least 30.0 s");
     assert_eq!(words("once"), "once_per Day; on_outage RunUnprotected");
     assert_eq!(
         words("all"),

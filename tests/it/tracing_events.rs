@@ -355,7 +355,7 @@ fn tell_of_what_is_observed() {
     };
     let is_renewed = Event::call("is renewed", is_renewed).every_minute().without_overlapping();
     schedule.add(is_renewed.timeout(Duration::from_secs(120))).unwrap();
-    schedule.add(event("is held").without_overlapping().hold_at_least(HOUR)).unwrap();
+    schedule.add(event("is held").without_overlapping().hold_at_least(HOUR / 61)).unwrap();
     assert!(ran(&schedule.run_due(noon()), "is held").is_success());
     store.be_out(true);
     assert!(schedule.run_due(noon()).is_failure());

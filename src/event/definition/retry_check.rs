@@ -11,8 +11,9 @@ use crate::lease::term::Renewal;
 use crate::outcome::no_retry::NoRetry;
 use crate::time::clock::{shown::ExactDuration, wall_plus};
 
-/// `check_retry` tries at most this many occurrences. It refuses retries that could begin after none of them.
-const MOST_TRIED: usize = 1000;
+/// The checks of retries and minimum holds try at most this many occurrences. Retries that could begin after none of
+/// them are refused.
+pub(super) const MOST_TRIED: usize = 1000;
 
 impl Definition {
     /// Returns why no attempt may begin at the time `at`. `since` is the time of the run's tick. `None`: an attempt may

@@ -23,7 +23,8 @@ macro_rules! words {
         $several:literal { $($every:ident $n:literal $how_often:literal;)+ }
         $($section:literal { $($word:ident $expression:literal [$($set:ident)*] [$($default:ident)*] $meaning:literal;)+ })+
     ) => {
-        /// Frequencies without arguments.
+        /// Frequencies without arguments. [`add`](crate::Schedule::add) refuses two of `daily`, `weekly`, `monthly`,
+        /// `quarterly` and `yearly` in one event, because both say how often the event is due.
         ///
         /// ```
         /// use soloist::Event;
@@ -170,7 +171,9 @@ impl Event {
 
     /// Makes the event due in every `n`th week, counted from the week of `date` into the future and into the past. A
     /// week begins on Monday. The event is due on the weekday of `date` at midnight, unless other methods set the day
-    /// or the time. `add` refuses this method together with days of the month or [`every`](Self::every).
+    /// or the time. `add` refuses this method together with days of the month, [`every`](Self::every),
+    /// [`daily`](Self::daily), [`weekly`](Self::weekly), [`monthly`](Self::monthly), [`quarterly`](Self::quarterly) or
+    /// [`yearly`](Self::yearly).
     ///
     /// ```
     /// use chrono::{NaiveDate, Weekday};

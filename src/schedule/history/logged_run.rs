@@ -153,7 +153,8 @@ impl Schedule {
         if !(1..=MOST_KEPT).contains(&keep) {
             return Err(RunLogError::Keep { keep });
         }
-        self.store.mutex.run_log().ok_or_else(|| RunLogError::Store(no_log()))?;
+        let what = "keep a log of runs: leave `with_run_log(..)` out, or implement `EventMutex::run_log`";
+        self.store.mutex.run_log().ok_or_else(|| RunLogError::Store(MutexError::unsupported(what)))?;
         let logger = RunLogger::new(&self.store, keep);
         Ok(Self { run_logger: Some(Arc::clone(&logger)), ..self.observe(logger) })
     }

@@ -29,6 +29,10 @@ impl ServerAddress for Address {
             database.is_some_and(|database| database.contains('@')),
             "has an @ behind the host: write %40 for the @; in a password, write %2F for a /",
         )?;
+        url.refuse_if(
+            database.is_some_and(|database| database.contains('/')),
+            "has more than a database behind the host: write mysql://user:password@host:3306/database",
+        )?;
         let modes = ["DISABLED", "REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY"];
         let is_encrypted = url.take_encryption("ssl-mode", modes)?;
         url.check_tls(is_encrypted, cfg!(feature = "mysql-tls"))?;
@@ -38,6 +42,12 @@ impl ServerAddress for Address {
         let has_no = |part: Option<&str>| part.is_none_or(str::is_empty);
         url.refuse_if(has_no(options.user()), "has no user: write mysql://user:password@host/database")?;
         url.refuse_if(has_no(options.db_name()), "has no database: write mysql://user:password@host/database")?;
+        url.refuse_if(
+            options.ip_or_hostname().contains(','),
+            "names several hosts, and this store uses one: name one",
+        )?;
+        let is_relative = options.socket().is_some_and(|path| !path.starts_with('/'));
+        url.refuse_if(is_relative, "has a socket that is no absolute path: write ?socket=/run/mysqld/mysqld.sock")?;
         // The host is set again, as a text. Otherwise the driver would look up the host of the URL in a call that
         // blocks the thread, and that no timeout can end.
         let host = options.ip_or_hostname().trim_start_matches('[').trim_end_matches(']').to_owned();
@@ -98,6 +108,20 @@ mod tests {
             (
                 "mysql://u:p@q/secret@h/app",
                 "has an @ behind the host: write %40 for the @; in a password, write %2F for a /",
+            ),
+            (
+                "mysql://u:p@h/app/secret",
+                "has more than a database behind the host: write mysql://user:password@host:3306/database",
+            ),
+            ("mysql://u:secret@h1,h2/app", "names several hosts, and this store uses one: name one"),
+            (
+                "mysql://u:p@h/app?socket=secret",
+                "has a socket that is no absolute path: write ?socket=/run/mysqld/mysqld.sock",
+            ),
+            (
+                "mysql://u:p@h/app?prefix=secret",
+                "has an unknown option behind the ?: did you mean `table`? It takes `table`, `timeout`, `ssl-mode`, `socket` and \
+                 `client_found_rows`; in a password, write %3F for a ?",
             ),
             ("mysql://u:sec#ret@h/app", "has a #; in a password, write %23 for a #"),
             (

@@ -5,7 +5,7 @@ use std::fmt;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 
-use crate::base::{error::InvalidOptions, similar::did_you_mean};
+use crate::base::error::InvalidOptions;
 use crate::store::server::server_url::{ServerAddress, ServerUrl, host_and_port, is_this_host};
 
 /// The address and the login of a URL.
@@ -45,6 +45,7 @@ impl ServerAddress for Address {
             url.left().contains('@'),
             "has an @ behind the ?: write %40 for the @; in a password, write %3F for a ?",
         )?;
+        url.refuse_others(&["table", "timeout", "sslmode"], &OF_DRIVER.map(|(name, _)| name))?;
         let config = format!("postgres:{}?{}", url.place, url.left()).parse();
         let mut config: Config = config.map_err(|error| url.wrong(said_by(&error)))?;
         let hosts = config.get_hosts();
@@ -83,21 +84,36 @@ impl fmt::Display for Address {
     }
 }
 
-/// The options that messages suggest for an unknown option.
-const OPTIONS: [&str; 7] =
-    ["table", "timeout", "sslmode", "connect_timeout", "application_name", "target_session_attrs", "options"];
+/// The options of the driver, with their values. The option `sslmode` is read before the driver reads the URL.
+const OF_DRIVER: [(&str, &str); 18] = [
+    ("user", "a name"),
+    ("password", "a text"),
+    ("dbname", "a name"),
+    ("host", "a name, an address or the folder of a socket"),
+    ("hostaddr", "an IP address"),
+    ("port", "a number from 1 to 65535; in a password, write %2F for a / and %40 for an @"),
+    ("options", "options of the server"),
+    ("application_name", "a text"),
+    ("target_session_attrs", "any, read-write or read-only"),
+    ("load_balance_hosts", "disable or random"),
+    ("channel_binding", "disable, prefer or require"),
+    ("sslnegotiation", "postgres or direct"),
+    ("connect_timeout", "a number of seconds"),
+    ("tcp_user_timeout", "a number of seconds"),
+    ("keepalives", "0 or 1"),
+    ("keepalives_idle", "a number of seconds"),
+    ("keepalives_interval", "a number of seconds"),
+    ("keepalives_retries", "a number"),
+];
 
 /// Returns the reason of this error without values of the URL. The details of the driver's error name an option, but
 /// show no value.
 fn said_by(error: &tokio_postgres::Error) -> String {
     let said = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
-    let is_unknown = said.starts_with("unknown option");
-    if (is_unknown || said.starts_with("invalid value for option")) && !said.contains(char::is_control) {
-        let name = said.split('`').nth(1).filter(|_| is_unknown);
-        let question = name.and_then(|name| did_you_mean(name, OPTIONS.into_iter()));
-        format!("has an {said}{}", question.map_or_else(String::new, |question| format!(": {question}")))
-    } else {
-        "is not well-formed: write postgres://user:password@host:5432/database".to_owned()
+    let option = said.strip_prefix("invalid value for option `").and_then(|rest| rest.strip_suffix('`'));
+    match OF_DRIVER.into_iter().find(|(name, _)| Some(*name) == option) {
+        Some((name, values)) => format!("has an invalid {name}: write {values}"),
+        None => "is not well-formed: write postgres://user:password@host:5432/database".to_owned(),
     }
 }
 
@@ -144,15 +160,33 @@ mod tests {
 
     #[test]
     fn what_is_wrong_with_a_url_is_said_without_its_secrets() {
-        let cases = [
+        let unknown = |it| {
+            let known = OF_DRIVER.map(|(name, _)| format!("`{name}`"));
+            let (last, others) = known.split_last().expect("there are several");
+            format!(
+                "has an unknown option behind the ?: {it} takes `table`, `timeout`, `sslmode`, {} and {last}; in a password, write \
+                 %3F for a ?",
+                others.join(", ")
+            )
+        };
+        let cases: [(&str, &str); _] = [
             ("localhost", "has no scheme: it begins with postgres://"),
             ("http://u:secret@h/app", "has an unknown scheme: write postgres or postgresql"),
             ("postgres://u:secret@/app", "has no host: write postgres://user:password@host/database"),
             ("postgres://h/app", "has no user: write postgres://user:password@host/database"),
-            ("postgres://u:secret@h:port/app", "has an invalid value for option `port`"),
+            (
+                "postgres://u:secret@h:port/app",
+                "has an invalid port: write a number from 1 to 65535; in a password, write %2F for a / and %40 for an @",
+            ),
+            (
+                "postgres://u:p@h/app?target_session_attrs=secret",
+                "has an invalid target_session_attrs: write any, read-write or read-only",
+            ),
             ("postgres://u:sec#ret@h/app", "has a #; in a password, write %23 for a #"),
-            ("postgres://u:p@h/app?pass=secret", "has an unknown option `pass`"),
-            ("postgres://u:p@h/app?ssl-mode=secret", "has an unknown option `ssl-mode`: did you mean `sslmode`?"),
+            ("postgres://u:p@h/app?pass=secret", &unknown("did you mean `password`? It")),
+            ("postgres://u:p@h/app?prefix=secret", &unknown("did you mean `table`? It")),
+            ("postgres://u:p@h/app?ssl-mode=secret", &unknown("did you mean `sslmode`? It")),
+            ("postgres://u:p@h/app?nothing=secret", &unknown("it")),
             ("postgres://u:secret@h,%2Frun%2Fpg/app", "lists a socket and a host: name only sockets or only hosts"),
             ("postgres://u:p@secret@h/app", "has more than one @: write %40 for an @ in a name or a password"),
             ("postgres://u:secret@h/my@db", "has more than one @: write %40 for an @ in a name or a password"),

@@ -12,6 +12,9 @@ const NO_PATH: &str = "has no path: write redis+unix:///run/redis.sock";
 const NO_PRIMARY: &str =
     "has no name of a primary: write redis+sentinel://host1,host2/NAME, with letters, digits, dots, - and _ in NAME";
 
+const NO_DATABASE: &str = "has a database that is not a number: write redis://host:6379/0; in a password, write %2F for a / and %40 \
+                           for an @";
+
 const NO_PORT: &str =
     "has a port that is not a number from 1 to 65535: write redis://host:6379/0; in a password, write %2F for a /";
 
@@ -94,6 +97,9 @@ impl ServerAddress for Address {
             _ => {
                 let authority = url.place.trim_start_matches('/').split('/').next().unwrap_or_default();
                 let host = authority.rsplit('@').next().unwrap_or_default();
+                let what =
+                    "names several hosts: write redis+sentinel://host1,host2/NAME or redis+cluster://host1,host2";
+                url.refuse_if(host.contains(','), what)?;
                 let port = host.rsplit_once(':').map(|(_, port)| port).filter(|port| !port.ends_with(']'));
                 let is_number = |port: &str| port.is_empty() || port.parse::<u16>().is_ok();
                 url.refuse_if(!port.is_none_or(is_number), NO_PORT)?;
@@ -140,7 +146,8 @@ fn split_hosts<'a>(url: &ServerUrl<'a>, port: u16) -> Result<(Vec<String>, &'a s
     let (login, hosts) = authority.split_at(authority.rfind('@').map_or(0, |at| at + 1));
     let what = "has more than one @: write %40 for an @ in a user or a password";
     url.refuse_if(login.matches('@').count() > 1, what)?;
-    url.refuse_if(hosts.split(',').any(str::is_empty), "has no host: write redis://host:6379")?;
+    url.refuse_if(hosts.is_empty(), "has no host: write redis://host:6379")?;
+    url.refuse_if(hosts.split(',').any(str::is_empty), "has an empty host in its list: remove a comma")?;
     let has_port = |host: &str| host.rsplit_once(':').is_some_and(|(_, port)| !port.ends_with(']'));
     let hosts = hosts.split(',').map(|host| host.strip_suffix(':').unwrap_or(host));
     let server = |host| if has_port(host) { format!("{login}{host}") } else { format!("{login}{host}:{port}") };
@@ -177,7 +184,7 @@ fn said_by(error: &redis::RedisError) -> &'static str {
     let known = [
         ("hostname", "has no host: write redis://host:6379"),
         ("wildcard", "has the host 0.0.0.0 or ::, which is no server's address"),
-        ("database", "has a database that is not a number: write redis://host:6379/0"),
+        ("database", NO_DATABASE),
         ("username", "has a user that is not UTF-8"),
         ("password", "has a password that is not UTF-8"),
         ("path", NO_PATH),
@@ -242,8 +249,17 @@ mod tests {
             ("redis://", "has no host: write redis://host:6379"),
             ("redis:///0", "has no host: write redis://host:6379"),
             ("redis://0.0.0.0", "has the host 0.0.0.0 or ::, which is no server's address"),
-            ("redis://h/secret", "has a database that is not a number: write redis://host:6379/0"),
+            ("redis://h/secret", NO_DATABASE),
+            ("redis://:p@se/cret@h", NO_DATABASE),
+            (
+                "redis://:a,secret@h1,h2/0",
+                "names several hosts: write redis+sentinel://host1,host2/NAME or redis+cluster://host1,host2",
+            ),
             ("redis://h/-1", "has a database below 0"),
+            (
+                "redis://:secret@h ",
+                "begins or ends with a space or a line end: leave it out; in a path or a password, write %20 for a space",
+            ),
             ("redis://secret@h", "has a user and no password: write redis://user:password@host"),
             ("redis://h:secret", NO_PORT),
             ("redis://u:se/cret@h", NO_PORT),
@@ -255,7 +271,7 @@ mod tests {
             ("redis://h/0#secret", "has a #; in a password, write %23 for a #"),
             ("redis://h?wait=secret", "has a wait that is not a number of replicas: write wait=1"),
             ("redis+cluster://h/1", "has a database other than 0, but a cluster has only database 0"),
-            ("redis+cluster://h,", "has no host: write redis://host:6379"),
+            ("redis+cluster://h,", "has an empty host in its list: remove a comma"),
             ("redis+cluster:///0", "has no host: write redis://host:6379"),
             ("redis+sentinel:///main/0", "has no host: write redis://host:6379"),
             (
@@ -285,10 +301,15 @@ mod tests {
             ("redis+unix://secret/run/r?db=1", "has something before its path: write redis+unix:///run/redis.sock"),
             (
                 "redis+unix:///run/r?password=secret",
-                "has an unknown option behind the ?: it takes `prefix`, `timeout`, `wait`, `db`, `user` and `pass`; in a password, \
+                "has an unknown option behind the ?: it takes `prefix`, `timeout`, `wait`, `db`, `user` and `pass`; in a password, write \
+                 %3F for a ?",
+            ),
+            ("redis+unix:///run/r?db=secret", NO_DATABASE),
+            (
+                "redis://h?table=secret",
+                "has an unknown option behind the ?: did you mean `prefix`? It takes `prefix`, `timeout` and `wait`; in a password, \
                  write %3F for a ?",
             ),
-            ("redis+unix:///run/r?db=secret", "has a database that is not a number: write redis://host:6379/0"),
         ];
         for (url, wrong) in cases {
             assert_eq!(read(url), format!("the url of a redis server {wrong}"), "{url}");

@@ -20,7 +20,7 @@ impl Prefix {
     pub(super) fn new(prefix: String) -> Result<Self, InvalidOptions> {
         let plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'{' | b'}');
         let is_valid = !prefix.is_empty() && prefix.len() <= 100 && prefix.bytes().all(plain);
-        let what = "the prefix of keys in redis has to be 1 to 100 visible ASCII characters without braces, as in ?prefix=shop";
+        let what = "the prefix of keys in redis has to be 1 to 100 visible ASCII characters without braces, as in `prefix(\"shop\")` or ?prefix=shop";
         if is_valid { Ok(Self(prefix)) } else { Err(InvalidOptions::new(what)) }
     }
 

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use crate::base::error::InvalidOptions;
-use crate::base::escape::percent_decoded;
+use crate::base::escape::{percent_decoded, surplus_around};
 
 /// The address of a server, with the login. `Display` never shows the login.
 pub(crate) trait ServerAddress: fmt::Display + Sized + Send + Sync + 'static {
@@ -56,6 +56,7 @@ impl<'a> ServerUrl<'a> {
         let (place, options) = rest.split_once('?').unwrap_or((rest, ""));
         let options = options.split('&').filter(|option| !option.is_empty()).collect();
         let parsed = Self { kind: A::KIND, scheme: scheme.to_ascii_lowercase(), place, options };
+        surplus_around(url).map_or(Ok(()), |around| Err(parsed.wrong(around)))?;
         parsed.refuse_if(!url.contains(':'), format_args!("has no scheme: it begins with {}://", A::SCHEMES[0]))?;
         if let Some((last, others)) = A::SCHEMES.split_last().filter(|_| !A::SCHEMES.contains(&&*parsed.scheme)) {
             return Err(parsed.wrong(format_args!("has an unknown scheme: write {} or {last}", others.join(", "))));
@@ -107,7 +108,6 @@ impl<'a> ServerUrl<'a> {
 
     /// Refuses a URL with an option that neither the store nor the driver knows. The message does not show the option,
     /// because it may be a part of a password.
-    #[cfg(any(feature = "redis", feature = "mysql"))]
     pub(crate) fn refuse_others(&self, of_store: &[&str], of_driver: &[&str]) -> Result<(), InvalidOptions> {
         use crate::base::similar::{did_you_mean, quoted};
 
@@ -115,7 +115,9 @@ impl<'a> ServerUrl<'a> {
         let Some(option) = self.options.iter().find(|option| !is_of_driver(option)) else { return Ok(()) };
         let known = [of_store, of_driver].concat();
         let name = option.split('=').next().unwrap_or_default();
-        let it = match did_you_mean(name, known.iter().copied()) {
+        // The first option of a store sets its namespace. The stores have two words for it.
+        let of_other_store = matches!(name, "prefix" | "table").then(|| format!("did you mean `{}`?", of_store[0]));
+        let it = match of_other_store.or_else(|| did_you_mean(name, known.iter().copied())) {
             Some(question) => format!("{question} It"),
             None => "it".to_owned(),
         };

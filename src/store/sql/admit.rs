@@ -72,7 +72,7 @@ impl<S: Session> SqlEngine<S> {
                 }
                 None | Some((_, Lost::ToLock(..))) => {}
                 Some((before, Lost::ToAnother { was_elected })) if look.is_as(&before) => {
-                    tries += u32::from(was_elected)
+                    tries += u32::from(was_elected);
                 }
                 Some((_, Lost::ToAnother { .. })) => tries = 1, // The read shows the winners: go on until the deadline.
             }

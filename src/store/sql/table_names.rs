@@ -21,7 +21,7 @@ impl TableName {
             return Ok(Self(name.into()));
         }
         let what = "the name of a table for mutexes has to be 1 to 48 of a-z, 0-9 and _, and its first character is not a digit; a \
-                    schema may stand before it, as in ?table=app.mutexes";
+                    schema may stand before it, as in `table(\"app.mutexes\")` or ?table=app.mutexes";
         Err(InvalidOptions::new(what))
     }
 

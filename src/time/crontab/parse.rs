@@ -50,7 +50,7 @@ fn nickname(text: &str) -> Result<[FieldSet; 5], CrontabError> {
     let what = if name.starts_with("@every") {
         "a crontab has no intervals: use `every(Duration::from_secs(300))` or `--every 5m`".to_owned()
     } else if name == "@reboot" {
-        "a schedule starts no task at boot: run the task when your program starts".to_owned()
+        "it is no time, but the start of the machine: run the task when your program starts".to_owned()
     } else {
         let known = NICKNAMES.map(|(known, _)| known);
         let question = did_you_mean(name, known.into_iter());
@@ -247,7 +247,7 @@ fn read_number<'a>(field: Field, item: &'a str, text: &'a str) -> Result<u32, Ba
             BadPart::new(
                 field,
                 text,
-                "is not known here: write a number; `jitter(..)` delays each start by a different time",
+                "is not known here: write a number, such as `17`; `jitter(..)` delays each start by a different time",
             )
         } else if field == Field::DayOfMonth && text[..1].eq_ignore_ascii_case("w") {
             BadPart::new(field, text, "begins with `W`: write the `W` after the day, as in `15W`")
@@ -289,28 +289,40 @@ fn wrong_count(text: &str) -> CrontabError {
         let end = command.as_ptr().addr() - text.as_ptr().addr();
         let (command, alone) = (Quoted::new(command), Quoted::new(text[..end].trim_matches(BLANKS)));
         let what = format_args!(
-            "{command} is a command, not a field: write {alone} here, and the command in `Event::exec(..)` or after `--`"
+            "{command} is a command, not a field: write {alone} here, and the command in `Event::exec(..)` or `-- COMMAND`"
         );
         return CrontabError::new(text, text, what);
     }
     let count = lists(text).count();
     let plural = if count == 1 { "" } else { "s" };
+    let has_year = lists(text).last().is_some_and(|last| last.len() == 4 && digits(last).is_some());
     let advice = match count {
-        6 if cfg!(feature = "cron") => {
-            ": seconds are not part of a crontab: leave them out; or write `every_ten_seconds()` and the like, or `--every \
-             10s`; or `on(\"0 30 9 * * Mon-Fri\".parse::<cron::Schedule>()?)`, where Sunday is 1"
+        0..=4 => ": write five, such as `*/5 * * * *`".to_owned(),
+        6 if has_year => {
+            ": a crontab has no year: leave it out; the first and the last year are `from(..)` and `until(..)`"
+                .to_owned()
+                + OF_CRON
         }
         6 => {
-            ": seconds are not part of a crontab: leave them out; or write `every_ten_seconds()` and the like, or `--every \
-             10s`"
+            let instead = "`every_ten_seconds()` or `--every 10s`";
+            format!(
+                ": seconds are not part of a crontab: leave them out; for less than a minute, write {instead}{OF_CRON}"
+            )
         }
-        0..=4 => ": write five, such as `*/5 * * * *`",
-        _ => "",
+        7 if has_year => ": seconds and years are not part of a crontab: leave them out".to_owned() + OF_CRON,
+        _ => String::new(),
     };
     let what =
         format_args!("{count} field{plural} instead of 5 (minute, hour, day of month, month, day of week){advice}");
     CrontabError::new(text, text, what)
 }
+
+/// The end of the advice for an expression of the crate `cron`.
+const OF_CRON: &str = if cfg!(feature = "cron") {
+    "; or write `on(\"0 30 9 * * Mon-Fri 2027\".parse::<cron::Schedule>()?)`, where Sunday is 1"
+} else {
+    ""
+};
 
 /// Returns the command, if the text is a whole line of a crontab: five fields and a command.
 fn command_in(text: &str) -> Option<&str> {

@@ -194,7 +194,7 @@ fn a_killed_group_of_which_one_is_not_noticed_by_its_parent_has_gone() {
 #[test]
 fn a_lease_that_is_held_for_longer_is_held_from_when_the_group_has_gone() {
     let place = Place::new();
-    let event = place.exec("echo $$ >pid; sleep 0.2 & exit 0").without_overlapping().hold_at_least(HOUR);
+    let event = place.exec("echo $$ >pid; sleep 0.2 & exit 0").without_overlapping().hold_at_least(59 * SECOND);
     let observed = observe(&place, event, |_, _| ());
     assert!(matches!(observed.outcome.release(), Some(Release::HeldFor(_))), "{}", observed.report);
     assert_eq!(observed.seen, [RELEASED[0], "held on when its group had gone"]);

@@ -173,7 +173,7 @@ fn an_occurrence_whose_command_a_server_could_not_start_is_left_to_another() {
     let (place, clock) = (Place::new(), ManualClock::at(noon()));
     let tick = |store: &MemoryMutex, event: Event| {
         let schedule = Schedule::new(store.clone()).with_clock(&clock);
-        schedule.add(event.on_one_server().without_overlapping().hold_at_least(HOUR)).unwrap();
+        schedule.add(event.on_one_server().without_overlapping().hold_at_least(HOUR / 61)).unwrap();
         schedule.run_due(noon())
     };
     let missing = place.path("missing");

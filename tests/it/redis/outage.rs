@@ -116,7 +116,7 @@ fn leases_that_are_to_be_held_longer_cost_one_time_out_together() {
                 proxy.fault(Fault::Silence);
                 began.lock().unwrap().get_or_insert_with(Instant::now);
             });
-            let event = event.every_minute().without_overlapping().hold_at_least(Duration::from_secs(60 + number));
+            let event = event.hourly().without_overlapping().hold_at_least(Duration::from_secs(60 + number));
             schedule.add(if background { event.in_background() } else { event }).unwrap();
         }
         let report = schedule.run_due(noon());

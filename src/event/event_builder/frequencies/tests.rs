@@ -169,7 +169,11 @@ fn words_of_which_one_would_be_lost_are_refused() {
             |event| event.last_day_of_month("02:30"),
             "day of month is set twice, as `1,15` by `days_of_month(..)` and as `L` by `last_day_of_month(..)`",
         ),
-        (Event::quarterly, Event::yearly, "month is set twice, as `1-10/3` by `quarterly()` and as `1` by `yearly()`"),
+        (
+            Event::quarterly,
+            |event| event.yearly_on(Month::January, 1, "00:00"),
+            "month is set twice, as `1-10/3` by `quarterly()` and as `1` by `yearly_on(..)`",
+        ),
         (
             |event| event.daily_at("02:00"),
             |event| event.daily_at("14:00"),
@@ -261,6 +265,28 @@ fn words_of_which_one_would_be_lost_are_refused() {
         refusal(event().every_second().every_ten_seconds()).expect("they differ"),
         "event `x`: `every(..)` is called twice with different values: remove one of the two"
     );
+}
+
+#[test]
+fn two_methods_that_say_how_often_are_refused() {
+    type Word = fn(Event) -> Event;
+    let all: [(&str, Word); 6] = [
+        ("daily()", Event::daily),
+        ("weekly()", Event::weekly),
+        ("monthly()", Event::monthly),
+        ("quarterly()", Event::quarterly),
+        ("yearly()", Event::yearly),
+        ("every_weeks(..)", |event| event.every_weeks(2, date("2026-01-04"))),
+    ];
+    for (one, first) in all {
+        for (other, second) in all {
+            let both = format!(
+                "event `x`: both `{one}` and `{other}` say how often it is due: leave one of them out; a time of the day is \
+                 `daily_at(..)`"
+            );
+            assert_eq!(refusal(second(first(event()))), (one != other).then_some(both));
+        }
+    }
 }
 
 #[test]
@@ -365,8 +391,7 @@ fn what_no_crontab_can_say_is_refused_by_name() {
         ),
         (
             event().every_hours(0),
-            "`every_hours(..)`: 0 hours do not divide a day: write one of 1, 2, 3, 4, 6, 8, 12, 24; for every 0 hours of real time, say \
-             `every(Duration::from_secs(3600))`",
+            "`every_hours(..)`: 0 hours do not divide a day: write one of 1, 2, 3, 4, 6, 8, 12, 24",
         ),
         (
             event().every_hours(5),

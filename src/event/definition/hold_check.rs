@@ -1,0 +1,34 @@
+//! Refuses a minimum hold that lasts until the next occurrence.
+
+use chrono::{DateTime, Utc};
+
+use super::Definition;
+use super::retry_check::MOST_TRIED;
+use crate::event::add_error::{AddErrorKind, Refusal};
+use crate::event::filter::windows_of;
+use crate::time::clock::shown::ExactDuration;
+use crate::time::{timetable::Timetable, zone::Zone};
+
+impl Definition {
+    /// Refuses a minimum hold that lasts until the next occurrence, because that occurrence would be skipped even if its
+    /// task is short. Each slot can hold one occurrence.
+    pub(super) fn check_hold(&self) -> Result<(), Refusal> {
+        let Some(hold) = self.protection.lease.and_then(|lease| lease.at_least) else { return Ok(()) };
+        let slots = self.protection.slots.len().max(1);
+        // Clock changes make some days shorter or longer, so the times are compared on a clock without changes.
+        let timetable = Timetable { zone: Zone::UTC, ..self.timetable.clone() };
+        let times = timetable.upcoming(DateTime::UNIX_EPOCH, windows_of(&self.filters));
+        let times: Vec<DateTime<Utc>> = times.take(MOST_TRIED).collect();
+        let until_next = times.windows(slots + 1).filter_map(|times| (times[slots] - times[0]).to_std().ok()).min();
+        match until_next.filter(|until_next| hold.get() >= *until_next) {
+            Some(until_next) => {
+                let [hold, until_next] = [hold.get(), until_next].map(ExactDuration);
+                Err(AddErrorKind::OutOfRange.because(format_args!(
+                    "`hold_at_least({hold})`: use less than {until_next}, because a later occurrence is due then, and would be \
+                     skipped while the lease is still held"
+                )))
+            }
+            None => Ok(()),
+        }
+    }
+}
