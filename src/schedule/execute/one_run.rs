@@ -219,7 +219,9 @@ impl<'a> PlannedRun<'a> {
         run.tell(&Step::Admitted { token: run.fencing_token(), took: admitted_run.decided_in });
         let watched = self.context.schedule.shutdown.as_ref().map(|shutdown| shutdown.watch(run));
         run.held().enter_thread();
-        self.context.schedule.pause_if_it_fails(self.event);
+        if let Some(limit) = self.event.failure_limit {
+            self.context.schedule.pause_if_it_fails(&self.event.name, limit);
+        }
         let is_prepared = self.prepare(run, &mut outcome);
         let started = self.clock.moment();
         let RunId { occurrence, is_backfill, .. } = self.id;
