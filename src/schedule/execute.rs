@@ -54,8 +54,10 @@ use workers::start_thread;
 /// the tasks that are futures. If the runtime has no other thread, nothing can poll its tasks, so these tasks fail
 /// without being started.
 pub(crate) fn run_planned<'a>(planned: &'a [PlannedRun<'a>]) {
-    let is_driven = |run: &PlannedRun<'_>, by| matches!(&run.event.work, Work::Future(task) if task.is_driven_by(by));
-    let driven = runtime::here().and_then(|here| Some((here, planned.iter().find(|run| is_driven(run, here))?)));
+    let driven = planned.iter().find_map(|run| match &run.event.work {
+        Work::Future(task) => Some((runtime::here().filter(|here| task.is_driven_by(*here))?, run)),
+        Work::Callback(_) | Work::Command(_) => None,
+    });
     let run = || run_all(planned);
     let Some((here, driven)) = driven else { return run() };
     runtime::block(run).unwrap_or_else(|run| {

@@ -190,7 +190,7 @@ fn accept_grant(
 pub(crate) fn begin_run(planned: &PlannedRun<'_>, grant: Option<Grant>, now: Moment) -> AdmittedRun {
     let at_least = planned.event.protection.lease.and_then(|terms| terms.at_least);
     let mut held = HeldLease::new(planned.clock.clone(), grant, now, at_least, planned.event.stopping);
-    if planned.event.protection.is_replaceable() {
+    if planned.event.protection.queue.as_ref().is_some_and(|queue| queue.replaces) {
         held.by = HeldBy::ReplaceableRun;
     }
     if planned.context.schedule.observers.is_any() {

@@ -196,7 +196,9 @@ impl<'a> PlannedRun<'a> {
         let RunId { event, occurrence, is_backfill } = self.id.clone();
         let zone = self.event.timetable.zone.clone();
         let missed_by = self.missed.is_some().then(|| self.lateness());
-        self.settle_occurrence(&verdict);
+        if let Some(catch_up) = &self.event.catch_up {
+            self.settle_occurrence(catch_up, &verdict);
+        }
         self.compare_timetables(&verdict);
         if let Verdict::Skipped(reason) = &verdict {
             self.history.skipped(LastSkip { occurrence, is_backfill, reason: reason.clone() });

@@ -131,8 +131,10 @@ impl PlannedRun<'_> {
 
     /// Remembers that the occurrence was run, or waits on another server. A claim of another server is not enough,
     /// because that server releases the claim if it loses the lease before the task starts.
-    pub(crate) fn settle_occurrence(&self, verdict: &Verdict) {
-        let Some(catch_up) = self.event.catch_up.as_ref().filter(|_| self.claims_for_timetable()) else { return };
+    pub(crate) fn settle_occurrence(&self, catch_up: &CatchUp, verdict: &Verdict) {
+        if !self.claims_for_timetable() {
+            return;
+        }
         if matches!(verdict, Verdict::Skipped(SkipReason::Queued(_))) {
             catch_up.note_queued(self.tick.occurrence());
         }
