@@ -140,7 +140,7 @@ impl Schedule {
     ///
     /// The past runs are the runs since this process made the schedule. Clones of the schedule share them.
     pub fn status(&self) -> Status {
-        let registry = self.registry();
+        let registry = self.events.registry();
         let mut status = self.status_in(&registry);
         self.ask_who_holds(&registry.events, &mut status);
         self.read_log(&registry.events, &mut status);
@@ -150,7 +150,7 @@ impl Schedule {
     /// Returns the status without the log of runs, for a display that is drawn again each second.
     #[cfg(feature = "cli")]
     pub(crate) fn status_without_log(&self) -> Status {
-        let registry = self.registry();
+        let registry = self.events.registry();
         let mut status = self.status_in(&registry);
         self.ask_who_holds(&registry.events, &mut status);
         status
@@ -159,7 +159,7 @@ impl Schedule {
     /// Returns the status without any request to a store.
     #[cfg(feature = "tokio")]
     pub(crate) fn status_here(&self) -> Status {
-        self.status_in(&self.registry())
+        self.status_in(&self.events.registry())
     }
 
     fn status_in(&self, registry: &Registry) -> Status {
