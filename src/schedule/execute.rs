@@ -100,7 +100,7 @@ fn loops_of<'a>(planned: &'a [PlannedRun<'a>]) -> Vec<Vec<&'a PlannedRun<'a>>> {
     for run in planned {
         let loop_of = match (run.is_backlog, run.event.background) {
             (true, _) => LoopOf::Backlog(&run.event.name),
-            (false, true) => LoopOf::Background(run.asks_store().then_some(run.store.id)),
+            (false, true) => LoopOf::Background(run.asks_store.then_some(run.store.id)),
             (false, false) => LoopOf::Foreground,
         };
         match loops.iter_mut().find(|(of, _)| *of == loop_of) {

@@ -117,7 +117,7 @@ impl PlannedRun<'_> {
     /// So the occurrence does not count as missed later. But if that run itself makes up for an earlier occurrence,
     /// this occurrence is not claimed, and counts as missed.
     pub(crate) fn settle_overlapped(&self, run: Option<&Holder>) {
-        let is_due = self.missed.is_none() && !self.is_backlog && self.claims_for_timetable();
+        let is_due = self.missed.is_none() && !self.is_backlog && self.claims_for_timetable;
         let all = self.event.catch_up.as_ref().filter(|catch_up| is_due && catch_up.most > 1);
         let start = |run: &Holder| run.occurrence().map(|occurrence| self.event.start_of(occurrence));
         let lateness = |run: &Holder| start(run).and_then(|start| (run.since() - start).to_std().ok());
@@ -132,7 +132,7 @@ impl PlannedRun<'_> {
     /// Remembers that the occurrence was run, or waits on another server. A claim of another server is not enough,
     /// because that server releases the claim if it loses the lease before the task starts.
     pub(crate) fn settle_occurrence(&self, catch_up: &CatchUp, verdict: &Verdict) {
-        if !self.claims_for_timetable() {
+        if !self.claims_for_timetable {
             return;
         }
         if matches!(verdict, Verdict::Skipped(SkipReason::Queued(_))) {
