@@ -99,9 +99,11 @@ impl<S: Session> SqlEngine<S> {
             is_begun = true;
         }
         let mut were_ours: Vec<bool> = asked.iter().map(|asked| ended.iter().any(|row| row == asked)).collect();
-        if attempt.asked_before().is_some() && were_ours.contains(&false) {
+        if let Some(asked_since) = attempt.asked_since
+            && were_ours.contains(&false)
+        {
             let look = self.look_at(attempt, asked.iter().map(|[key, _]| key))?;
-            let ago = attempt.asked_before().unwrap_or_default(); // The read took time, too.
+            let ago = Clock::system().moment().since(asked_since); // The read took time, too.
             for (was_ours, request) in were_ours.iter_mut().zip(requests) {
                 // An earlier attempt to extend the lease can't have ended it.
                 let may_be_gone = !matches!(request.end, End::After(_));
