@@ -22,7 +22,7 @@ use crate::observe::tell::{delivery::Delivery, trace};
 use crate::outcome::run_record::RunId;
 use crate::store::described_store::Store;
 use crate::store::event_mutex::held::Names;
-use crate::store::event_mutex::{batch::no_answer, description::Scope, slot::Slot};
+use crate::store::event_mutex::{batch::Slot, batch::no_answer, description::Scope};
 use crate::time::clock::{Clock, Waiting};
 use crate::time::{clock::manual::Wake, clock::moment::Moment};
 

@@ -22,7 +22,7 @@ use crate::lease::{name::MutexName, owner::Owner, term::Term, token::FencingToke
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::description::{Description, Scope};
 use crate::store::event_mutex::held::{Held, Names};
-use crate::store::event_mutex::{batch::Batch, run_log::RunLog, slot::Slot};
+use crate::store::event_mutex::{batch::Batch, batch::Slot, run_log::RunLog};
 use crate::time::clock::{Clock, moment::Moment, wall_plus};
 
 /// A store in the memory of one process; [`Schedule::in_process`](crate::Schedule::in_process) uses this store.
