@@ -11,7 +11,7 @@
 //!
 //! A call passes through these files in this order: from here to `server/server_mutex.rs` (the meaning of an answer),
 //! `server/attempts.rs` (the attempts), `engine.rs` (the requests on a connection; `calls_and_replies.rs` writes and
-//! reads them), `connection.rs` (the driver's commands and its parser), and `stream.rs` (the socket). On the server,
+//! reads them), and `connection.rs` (the driver's commands and its parser, and the socket). On the server,
 //! `scripts/carry_out.lua` decides.
 //!
 //! `topology.rs` finds the server for a new connection. It asks Sentinels for the primary, or asks a node of a cluster
@@ -50,7 +50,6 @@ mod keys;
 mod scripts;
 mod server_error;
 mod stored_holder;
-mod stream;
 mod topology;
 
 use address::Address;
