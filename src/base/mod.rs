@@ -4,7 +4,6 @@ pub(crate) mod catch_panic;
 pub(crate) mod error;
 pub(crate) mod escape;
 pub(crate) mod per_process;
-pub(crate) mod process_id;
 #[cfg(target_os = "linux")]
 pub(crate) mod process_stat;
 #[cfg_attr(

@@ -1,9 +1,11 @@
-//! A value for each process, so that a child process made by `fork` does not use the connections of its parent.
+//! A value for each process, so that a child process made by `fork` does not use the connections of its parent. The
+//! child has a copy of the parent's memory, and shares the parent's open files and sockets. But of the parent's threads,
+//! the child has only the thread that called `fork`.
 
 use std::mem;
+use std::process;
 use std::sync::OnceLock;
-
-use super::process_id::Process;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A value for each process. A child process made by `fork` gets a new value, and leaves the value of its parent
 /// unchanged.
@@ -68,6 +70,48 @@ impl<T> Drop for PerProcess<T> {
         }
     }
 }
+
+/// The number of forks between this process and its first ancestor that counted forks.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// The identity of a process. Each ancestor of the process has another identity, even an ended ancestor with an equal
+/// id.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Process {
+    id: u32,
+    forks: u32,
+}
+
+impl Process {
+    fn this() -> Self {
+        notice_forks();
+        Self { id: process::id(), forks: FORKS.load(Ordering::Relaxed) }
+    }
+
+    /// Returns a child of this process with an equal id.
+    #[cfg(test)]
+    fn forked(self) -> Self {
+        Self { forks: self.forks + 1, ..self }
+    }
+}
+
+/// Registers the handler that counts forks, at the first call.
+#[cfg(unix)]
+fn notice_forks() {
+    extern "C" fn in_the_child() {
+        FORKS.fetch_add(1, Ordering::Relaxed);
+    }
+
+    static NOTICED: std::sync::Once = std::sync::Once::new();
+    NOTICED.call_once(|| {
+        // This fails only if there is no memory for the handler. Then only the process ids tell processes apart.
+        let _ = crate::base::system::at_fork(in_the_child);
+    });
+}
+
+/// Counts nothing, because this system has no `fork`.
+#[cfg(not(unix))]
+fn notice_forks() {}
 
 #[cfg(test)]
 mod tests {

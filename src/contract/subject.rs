@@ -15,7 +15,7 @@ use crate::lease::{holder::Holder, name::MutexName, owner::Owner, term::Term};
 use crate::store::event_mutex::admission::{Admission, Admitted, Grant};
 use crate::store::event_mutex::extend_one;
 use crate::store::event_mutex::held::{Held, Names};
-use crate::store::event_mutex::{EventMutex, batch::Batch, lifeline::Lifeline, slot::Slot};
+use crate::store::event_mutex::{EventMutex, batch::Batch, batch::Slot, lifeline::Lifeline};
 use crate::time::{clock::Clock, clock::moment::Moment};
 
 /// The result of a case that did not panic.

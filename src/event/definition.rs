@@ -121,7 +121,8 @@ impl Definition {
         here.chain((0..self.filters.len()).map(|at| named(&self.filters, at))).collect()
     }
 
-    /// Returns the claim window for `occurrence`. With `catch_up`, the window also covers the time in which other
+    /// Returns the claim window for `occurrence`: for how long after the beginning of its tick a run may request its
+    /// claim. Later, the claim of another server may have expired. With `catch_up`, the window also covers the time in which other
     /// servers read the claim to find missed occurrences.
     #[inline]
     pub(crate) fn claim_window(&self, occurrence: DateTime<Utc>) -> Duration {

@@ -78,12 +78,6 @@ impl Protection {
         }
         words
     }
-
-    /// Returns whether a later occurrence can replace a run of this event.
-    #[inline]
-    pub(crate) fn is_replaceable(&self) -> bool {
-        self.queue.as_ref().is_some_and(|queue| queue.replaces)
-    }
 }
 
 /// The behaviour of an event at an outage, when its store can't say whether the event may run; see

@@ -13,7 +13,6 @@ use std::sync::{Arc, Mutex, Once, PoisonError, TryLockError, Weak};
 use std::thread;
 use std::time::Duration;
 
-use crate::base::process_id;
 use crate::base::system::{Thread, at_exit};
 use crate::time::clock::moment::Moment;
 use crate::time::clock::{Clock, Waiting};
@@ -42,10 +41,10 @@ static REGISTERED: Mutex<Vec<(u32, Weak<dyn EndsWithProcess>)>> = Mutex::new(Vec
 /// Registers `member` for the end of this process.
 pub(crate) fn register(member: Weak<dyn EndsWithProcess>) {
     static HOOKED: Once = Once::new();
-    PROCESS.store(process_id::current(), Ordering::Relaxed);
+    PROCESS.store(std::process::id(), Ordering::Relaxed);
     let mut registered = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
     registered.retain(|(_, member)| member.strong_count() > 0);
-    registered.push((process_id::current(), member));
+    registered.push((std::process::id(), member));
     HOOKED.call_once(|| {
         // If the system can't register this function, the leases end with their terms, like those of a killed process.
         let _ = at_exit(leave_at_exit);
@@ -61,7 +60,7 @@ extern "C" fn leave_at_exit() {
 ///
 /// A second call does no harm, because a lease is shortened only once.
 pub(crate) fn leave(by: Option<Thread>) {
-    if PROCESS.load(Ordering::Relaxed) != process_id::current() {
+    if PROCESS.load(Ordering::Relaxed) != std::process::id() {
         return;
     }
     let waiting = Waiting::on_the_machine();
@@ -90,6 +89,6 @@ fn members(clock: &Clock, latest: Moment) -> Vec<Arc<dyn EndsWithProcess>> {
             Err(TryLockError::WouldBlock) => return Vec::new(),
         }
     };
-    let own = registered.iter().filter(|(pid, _)| *pid == process_id::current());
+    let own = registered.iter().filter(|(pid, _)| *pid == std::process::id());
     own.filter_map(|(_, member)| member.upgrade()).collect()
 }

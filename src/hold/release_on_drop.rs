@@ -4,7 +4,6 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::held_lease::HeldLease;
-use crate::base::process_id;
 use crate::lease::{owner::Owner, request::Lease, term::Term};
 use crate::observe::tell::trace::print_unless_logged;
 use crate::outcome::release::Release;
@@ -65,7 +64,7 @@ impl ReleaseOnDrop {
     /// lease, so the child must not release it.
     #[inline]
     pub(crate) fn is_inherited(&self) -> bool {
-        self.held.owner().map(Owner::pid).is_some_and(|pid| pid != process_id::current())
+        self.held.owner().map(Owner::pid).is_some_and(|pid| pid != std::process::id())
     }
 }
 

@@ -15,7 +15,6 @@ use super::held_lease::HeldLease;
 use super::process_exit::{self, EndsWithProcess};
 use super::renewal_plan::{DueRenewals, Plan, PlannedJob, RenewalAnswers};
 use super::timer_thread::TimerThread;
-use crate::base::process_id;
 use crate::base::{catch_panic::contain, threads};
 use crate::lease::{holder::Holder, name::MutexName, request::Lease, store_id::StoreId, term::Renewal};
 use crate::observe::notice::{About, Step};
@@ -23,7 +22,7 @@ use crate::observe::tell::{delivery::Delivery, trace};
 use crate::outcome::run_record::RunId;
 use crate::store::described_store::Store;
 use crate::store::event_mutex::held::Names;
-use crate::store::event_mutex::{batch::no_answer, description::Scope, slot::Slot};
+use crate::store::event_mutex::{batch::Slot, batch::no_answer, description::Scope};
 use crate::time::clock::{Clock, Waiting};
 use crate::time::{clock::manual::Wake, clock::moment::Moment};
 
@@ -67,7 +66,7 @@ impl RenewalThread {
     /// Returns the renewal thread of this store. The value lives until its last reference is dropped and its thread has
     /// ended.
     pub(crate) fn of(store: &Store, clock: &Clock) -> Arc<Self> {
-        let (clock, pid) = (clock.clone(), process_id::current());
+        let (clock, pid) = (clock.clone(), std::process::id());
         let is_it = |known: &&KnownThread| {
             known.store == store.id && known.scope == store.scope && known.pid == pid && known.clock.is_same(&clock)
         };

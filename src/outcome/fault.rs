@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use super::cancel::{CancelReason, Cancelled};
 use super::command_exit::Exited;
+use crate::base::error::BoxError;
 use crate::base::escape::{Chain, Lines};
-use crate::base::{catch_panic::contain, error::BoxError};
 
 /// The reason why a task, a hook or a command failed.
 ///
@@ -101,14 +101,6 @@ struct NotStarted(BoxError);
 #[derive(Debug, thiserror::Error)]
 #[error("the runtime of the event ended, or dropped the task")]
 pub(crate) struct TaskDropped;
-
-/// Runs `code`, a task or a hook, and returns its error or its panic as a [`Fault`].
-pub(crate) fn attempt(code: impl FnOnce() -> Result<(), BoxError>) -> Result<(), Fault> {
-    match contain(code) {
-        Ok(outcome) => outcome.map_err(|error| Fault::Failed(error.into())),
-        Err(message) => Err(Fault::Panicked(message)),
-    }
-}
 
 /// The failure of one hook of a run.
 ///

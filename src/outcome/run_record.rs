@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
-use crate::base::{escape::OneLine, process_id};
+use crate::base::escape::OneLine;
 use crate::lease::label::{self, BACKFILL, LONGEST, Label, ProcessInWords, this_host, this_instance};
 use crate::lease::{owner::Owner, token::FencingToken};
 use crate::outcome::run_outcome::Attempts;
@@ -82,7 +82,7 @@ impl RunRecord {
         started_at: DateTime<Utc>,
     ) -> Self {
         let (occurrence, started) = (kept_time(occurrence), kept_time(started_at));
-        let (host, pid) = (one_line(&this_host(), HOST_MAX), process_id::current());
+        let (host, pid) = (one_line(&this_host(), HOST_MAX), std::process::id());
         let (event, instance, is_backfill, attempts, end) = (event.into(), None, false, 1, None);
         let record = Self { event, id, occurrence, is_backfill, host, instance, pid, token, started, attempts, end };
         record.of_instance(this_instance())

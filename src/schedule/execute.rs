@@ -54,8 +54,10 @@ use workers::start_thread;
 /// the tasks that are futures. If the runtime has no other thread, nothing can poll its tasks, so these tasks fail
 /// without being started.
 pub(crate) fn run_planned<'a>(planned: &'a [PlannedRun<'a>]) {
-    let is_driven = |run: &PlannedRun<'_>, by| matches!(&run.event.work, Work::Future(task) if task.is_driven_by(by));
-    let driven = runtime::here().and_then(|here| Some((here, planned.iter().find(|run| is_driven(run, here))?)));
+    let driven = planned.iter().find_map(|run| match &run.event.work {
+        Work::Future(task) => Some((runtime::here().filter(|here| task.is_driven_by(*here))?, run)),
+        Work::Callback(_) | Work::Command(_) => None,
+    });
     let run = || run_all(planned);
     let Some((here, driven)) = driven else { return run() };
     runtime::block(run).unwrap_or_else(|run| {
@@ -98,7 +100,7 @@ fn loops_of<'a>(planned: &'a [PlannedRun<'a>]) -> Vec<Vec<&'a PlannedRun<'a>>> {
     for run in planned {
         let loop_of = match (run.is_backlog, run.event.background) {
             (true, _) => LoopOf::Backlog(&run.event.name),
-            (false, true) => LoopOf::Background(run.asks_store().then_some(run.store.id)),
+            (false, true) => LoopOf::Background(run.asks_store.then_some(run.store.id)),
             (false, false) => LoopOf::Foreground,
         };
         match loops.iter_mut().find(|(of, _)| *of == loop_of) {

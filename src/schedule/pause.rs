@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 
 pub(crate) mod pause_check;
 pub(crate) mod pause_error;
+mod pause_on_failure;
 mod pauser;
 
 use pause_error::PauseError;

@@ -108,11 +108,12 @@ pub(super) fn refuse_without_store(planned: &PlannedRun<'_>) -> Result<(), SkipR
 /// Refuses a run after its claim window. The claim of the server that ran the occurrence or period may have expired, so
 /// the store would grant the claim again.
 fn refuse_late_claims(planned: &PlannedRun<'_>, now: Moment) -> Result<(), SkipReason> {
-    if !planned.claims_for_timetable() {
+    if !planned.claims_for_timetable {
         return Ok(());
     }
-    let window = planned.claim_window().saturating_sub(planned.missed_by());
-    if now.since(planned.context.began) > window { Err(SkipReason::TooLate) } else { Ok(()) }
+    let window = planned.event.claim_window(planned.tick.occurrence());
+    let missed_by = if planned.missed.is_some() { planned.lateness() } else { Duration::ZERO };
+    if now.since(planned.context.began) > window.saturating_sub(missed_by) { Err(SkipReason::TooLate) } else { Ok(()) }
 }
 
 /// Turns the store's answer, which came at `now`, into a run or a reason to skip the run. Adds an unused grant to
@@ -190,7 +191,7 @@ fn accept_grant(
 pub(crate) fn begin_run(planned: &PlannedRun<'_>, grant: Option<Grant>, now: Moment) -> AdmittedRun {
     let at_least = planned.event.protection.lease.and_then(|terms| terms.at_least);
     let mut held = HeldLease::new(planned.clock.clone(), grant, now, at_least, planned.event.stopping);
-    if planned.event.protection.is_replaceable() {
+    if planned.event.protection.queue.as_ref().is_some_and(|queue| queue.replaces) {
         held.by = HeldBy::ReplaceableRun;
     }
     if planned.context.schedule.observers.is_any() {

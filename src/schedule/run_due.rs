@@ -54,7 +54,7 @@ impl Schedule {
     /// # }
     /// ```
     pub fn run_due(&self, now: DateTime<Utc>) -> Report {
-        let report = self.tick(&self.registry().plan_tick(now, DateTime::<Utc>::MIN_UTC), None);
+        let report = self.tick(&self.events.registry().plan_tick(now, DateTime::<Utc>::MIN_UTC), None);
         self.finish_run_log();
         report
     }
@@ -87,7 +87,7 @@ impl Schedule {
         if last < earliest {
             self.log_missed_minutes(last, earliest + instant);
         }
-        let registry = self.registry();
+        let registry = self.events.registry();
         let (mut since, mut entries) = (last.max(earliest), Vec::new());
         while since < now {
             let next = since + instant;
@@ -138,7 +138,7 @@ impl Schedule {
     }
 
     fn run_by_hand(&self, name: &str, now: DateTime<Utc>, past_filters: bool) -> Result<Entry, UnknownEvent> {
-        let registry = self.registry();
+        let registry = self.events.registry();
         let event = registry.index_of(name)?;
         let tick = Tick::at(now, &registry.events[event].timetable.zone);
         let context = TickContext { past_filters, ..TickContext::new(self, &registry, StartedBy::Caller) };
@@ -149,7 +149,7 @@ impl Schedule {
     /// paused event does not run. `None`: the event was not due.
     #[cfg(feature = "cli")]
     pub(crate) fn run_last_due(&self, name: &str, now: DateTime<Utc>) -> Result<Option<Entry>, UnknownEvent> {
-        let (registry, due) = (self.registry(), self.last_due(name, now)?);
+        let (registry, due) = (self.events.registry(), self.last_due(name, now)?);
         let event = registry.index_of(name)?;
         let report = due.map(|due| {
             let Definition { timetable, catch_up, .. } = &*registry.events[event];
@@ -167,7 +167,7 @@ impl Schedule {
     /// time is so long ago that a claim on it may have expired.
     #[cfg(feature = "cli")]
     pub(crate) fn run_missed(&self, name: &str, now: DateTime<Utc>) -> Result<Option<Entry>, UnknownEvent> {
-        let registry = self.registry();
+        let registry = self.events.registry();
         let event = registry.index_of(name)?;
         let Definition { timetable, protection, claim_window, .. } = &*registry.events[event];
         let window =
@@ -183,7 +183,7 @@ impl Schedule {
     /// (If the clocks of a zone are set back, local times come twice.) `false` if the event is unknown.
     #[cfg(feature = "cli")]
     pub(crate) fn is_claimed_repetition(&self, name: &str, now: DateTime<Utc>) -> Result<bool, MutexError> {
-        let registry = self.registry();
+        let registry = self.events.registry();
         let Ok(event) = registry.index_of(name) else { return Ok(false) };
         let zone = &registry.events[event].timetable.zone;
         let first = zone.first_showing(zone.at(now).naive_local());
@@ -214,7 +214,7 @@ impl Schedule {
         if !self.observers.is_any() {
             return;
         }
-        let registry = self.registry();
+        let registry = self.events.registry();
         if self.told_of.fetch_max(registry.version, Ordering::Relaxed) < registry.version {
             let events: Vec<&str> = registry.names().collect();
             self.observers.tell(About::default(), &Step::Begins { events: &events });

@@ -147,7 +147,7 @@ impl Schedule {
     /// ```
     pub fn run_minute(&self, now: DateTime<Utc>) -> Report {
         let end = Tick::at(now, &Zone::UTC).next_minute();
-        let registry = self.registry();
+        let registry = self.events.registry();
         // The call for the previous minute has run the occurrences before this minute.
         let before_it = Tick::at(now, &Zone::UTC).occurrence() - TimeDelta::seconds(1);
         let next_after = |now| registry.due_index.next_look(now).filter(|next| *next < end);
@@ -268,7 +268,7 @@ mod tests {
             schedule.add(event).unwrap();
         }
         let start: DateTime<Utc> = "2026-03-01T12:00:30Z".parse().unwrap();
-        let (registry, mut now, mut wakes) = (schedule.registry(), start, 0);
+        let (registry, mut now, mut wakes) = (schedule.events.registry(), start, 0);
         let mut progress = TickProgress::begin(now);
         while now < start + TimeDelta::hours(1) {
             let since = progress.tick(now, |_, _| {});

@@ -9,8 +9,7 @@ use crate::base::{catch_panic::contain, error::MutexError};
 use crate::lease::token::FencingToken;
 use crate::store::event_mutex::EventMutex;
 use crate::store::event_mutex::admission::{Admission, Admitted};
-use crate::store::event_mutex::batch::{Batch, LeaseRelease, no_answer};
-use crate::store::event_mutex::slot::answer_each;
+use crate::store::event_mutex::batch::{Batch, LeaseRelease, answer_each, no_answer};
 
 impl Admission {
     /// Asks `mutex` for this admission, without other requests.

@@ -18,17 +18,15 @@ pub(crate) mod description;
 pub(crate) mod held;
 pub(crate) mod lifeline;
 pub(crate) mod run_log;
-pub(crate) mod slot;
 pub(crate) mod warning;
 
 use admission::{Admission, Admitted, Grant};
-use batch::{Batch, LeaseRelease, attempted_release, no_answer, released};
+use batch::{Batch, LeaseRelease, Slot, answer_each, attempted_release, no_answer, released};
 use delegate::delegate;
 use description::Description;
 use held::{Held, Names};
 use lifeline::Lifeline;
 use run_log::RunLog;
-use slot::{Slot, answer_each};
 use warning::StoreWarning;
 
 /// A store of mutexes. Its methods `create`, `exists` and `forget` are atomic, and decide which runs start.

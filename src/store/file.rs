@@ -52,12 +52,11 @@ use crate::base::error::MutexError;
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::{name::MutexName, owner::Owner, term::Term};
 use crate::store::event_mutex::admission::{Admission, Admitted};
-use crate::store::event_mutex::batch::{Batch, LeaseRelease};
+use crate::store::event_mutex::batch::{Batch, LeaseRelease, Slot, answer_each};
 use crate::store::event_mutex::description::{Description, Scope};
 use crate::store::event_mutex::held::{Held, Names};
 #[cfg(unix)]
 use crate::store::event_mutex::lifeline::Lifeline;
-use crate::store::event_mutex::slot::{Slot, answer_each};
 #[cfg(unix)]
 use crate::store::event_mutex::warning::StoreWarning;
 use crate::time::clock::{Clock, moment::Moment, wall_plus};

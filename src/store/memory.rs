@@ -22,7 +22,7 @@ use crate::lease::{name::MutexName, owner::Owner, term::Term, token::FencingToke
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::description::{Description, Scope};
 use crate::store::event_mutex::held::{Held, Names};
-use crate::store::event_mutex::{batch::Batch, run_log::RunLog, slot::Slot};
+use crate::store::event_mutex::{batch::Batch, batch::Slot, run_log::RunLog};
 use crate::time::clock::{Clock, moment::Moment, wall_plus};
 
 /// A store in the memory of one process; [`Schedule::in_process`](crate::Schedule::in_process) uses this store.
@@ -48,7 +48,8 @@ pub struct MemoryMutex {
 
 #[derive(Default)]
 struct MemoryState {
-    /// Leases, claims and markers. An expired entry stays until the map is full, or until its name is granted again.
+    /// Leases, claims and markers. An entry that was released or has expired stays until the map is full, or until its
+    /// name is granted again.
     entries: HashMap<MutexName, MemoryEntry>,
     last_token: Option<FencingToken>,
 }
@@ -110,11 +111,6 @@ impl MemoryState {
         self.entries.get(name).filter(|entry| entry.is_live(now))
     }
 
-    /// Returns the entry of this lease, if its owner still holds the name.
-    fn own(&mut self, lease: &Lease, now: Moment) -> Option<&mut MemoryEntry> {
-        self.entries.get_mut(lease.name()).filter(|entry| entry.is_live(now) && entry.owner == lease.owner())
-    }
-
     /// Grants all that the admission requests, or nothing.
     fn admit(&mut self, admission: &Admission, clock: &Clock, now: Moment) -> Admitted {
         for name in admission.excluded_by() {
@@ -170,20 +166,11 @@ impl MemoryState {
         self.entries.reserve(self.entries.len());
     }
 
-    /// Releases a lease, at once or after a minimum hold. Returns whether its owner still held the name.
-    fn release(&mut self, lease: &Lease, minimum_hold: Option<Term>, now: Moment) -> bool {
-        let Some(entry) = self.own(lease, now) else { return false };
-        if let Some(term) = minimum_hold {
-            entry.until = now.plus(term.get());
-        } else {
-            self.entries.remove(lease.name());
-        }
-        true
-    }
-
-    /// Moves the deadline of a lease to one `term` from now. Returns whether the owner still held the name.
-    fn extend(&mut self, lease: &Lease, term: Term, now: Moment) -> bool {
-        self.own(lease, now).map(|entry| entry.until = now.plus(term.get())).is_some()
+    /// Moves the end of a lease to `until`. Returns whether its owner still held the name.
+    fn end(&mut self, lease: &Lease, until: Moment, now: Moment) -> bool {
+        let entry = self.entries.get_mut(lease.name());
+        let own = entry.filter(|entry| entry.is_live(now) && entry.owner == lease.owner());
+        own.map(|entry| entry.until = until).is_some()
     }
 }
 
@@ -222,7 +209,7 @@ impl EventMutex for MemoryMutex {
     }
 
     fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
-        self.decide(|state, now| Ok(state.release(lease, None, now)))
+        self.decide(|state, now| Ok(state.end(lease, now, now)))
     }
 
     fn describe(&self) -> Description {
@@ -237,7 +224,8 @@ impl EventMutex for MemoryMutex {
         let (releases, admissions) = batch.slots_mut();
         self.decide(|state, now| {
             for slot in releases {
-                let is_own = state.release(slot.asked().lease(), slot.asked().minimum_hold(), now);
+                let until = slot.asked().minimum_hold().map_or(now, |term| now.plus(term.get()));
+                let is_own = state.end(slot.asked().lease(), until, now);
                 slot.fill(Ok(is_own));
             }
             for slot in admissions {
@@ -250,7 +238,7 @@ impl EventMutex for MemoryMutex {
     fn extend(&self, leases: &mut [Slot<Lease, bool>], term: Term) {
         self.decide(|state, now| {
             for slot in leases {
-                let is_own = state.extend(slot.asked(), term, now);
+                let is_own = state.end(slot.asked(), now.plus(term.get()), now);
                 slot.fill(Ok(is_own));
             }
         });

@@ -11,8 +11,8 @@
 //!
 //! A call begins in this file, and passes through these files in this order: `server/server_mutex.rs` (the meaning of
 //! an answer), `server/attempts.rs` (the attempts), `engine.rs` (the requests on a connection; `calls_and_replies.rs`
-//! writes and reads them), `connection.rs` (the driver's commands and its parser), and `stream.rs` (the socket). On the
-//! server, `scripts/carry_out.lua` decides.
+//! writes and reads them), and `connection.rs` (the driver's commands, its parser, and the socket). On the server,
+//! `scripts/carry_out.lua` decides.
 //!
 //! `topology.rs` finds the server for a new connection. It asks Sentinels for the primary, or asks a node of a cluster
 //! which node has the slot. After a failover, a connection breaks, or its server answers `MOVED` or `READONLY`. The
@@ -50,7 +50,6 @@ mod keys;
 mod scripts;
 mod server_error;
 mod stored_holder;
-mod stream;
 mod topology;
 
 use address::Address;

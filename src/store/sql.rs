@@ -55,6 +55,7 @@ use crate::base::error::{InvalidOptions, MutexError};
 
 mod admission_plan;
 mod admit;
+mod clean_up;
 pub(crate) mod driver_runtime;
 mod engine;
 mod row_key;
@@ -63,7 +64,8 @@ pub(crate) mod session;
 mod snapshot;
 pub(crate) mod table_names;
 
-use engine::{PURGED_AT_ONCE, SqlEngine, purge};
+use clean_up::{PURGED_AT_ONCE, purge};
+use engine::SqlEngine;
 use session::Session;
 
 /// The default time limit of a call.

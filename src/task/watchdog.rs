@@ -13,7 +13,6 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use super::output::because;
-use crate::base::process_id;
 #[cfg(target_os = "linux")]
 use crate::base::system;
 
@@ -27,7 +26,7 @@ pub(super) struct Watchdog {
 impl Watchdog {
     /// Starts a watchdog. The process of the command must write its id to [`line`](Self::line).
     pub(super) fn start(grace: Duration) -> io::Result<Self> {
-        Self::begin(grace, process_id::current())
+        Self::begin(grace, std::process::id())
             .map_err(|error| because(&error, "could not start the watchdog of the command, /bin/sh"))
     }
 

@@ -155,7 +155,7 @@ impl Group {
         if minute <= since {
             return;
         }
-        if self.minutes().small_change(now.timestamp()).is_some() {
+        if self.once && self.zone.small_change(now.timestamp()).is_some() {
             self.each_due_near_change(minute.timestamp(), |at| found(self.events[at], tick));
         } else {
             self.each_due(&CivilMinute::of(&tick.local()), |at| found(self.events[at], tick));

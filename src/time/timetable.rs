@@ -71,12 +71,7 @@ impl Timetable {
 
     /// Returns whether each time of the day comes exactly once, even if the clocks skip or repeat that time.
     pub(crate) fn comes_once(&self) -> bool {
-        let once = match self.clock_change {
-            ClockChange::AsCron => self.times.crontab.is_at_fixed_times(),
-            ClockChange::Once => true,
-            ClockChange::AsShown => false,
-        };
-        once && self.interval.is_none() && self.zone.has_changes()
+        self.clock_change.is_once(&self.times.crontab) && self.interval.is_none() && self.zone.has_changes()
     }
 
     /// Returns the shortest time between two occurrences on a wall clock, at most an hour.

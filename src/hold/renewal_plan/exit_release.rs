@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::base::catch_panic::contain;
 use crate::hold::held_lease::HeldLease;
 use crate::lease::{request::Lease, term::Term};
-use crate::store::event_mutex::{EventMutex, batch::Batch, slot::Slot};
+use crate::store::event_mutex::{EventMutex, batch::Batch, batch::Slot};
 use crate::time::{clock::Clock, clock::moment::Moment};
 
 /// The longest time that a process is expected to take until it has ended.

@@ -14,7 +14,7 @@ use crate::hold::held_lease::{NO_THREAD, this_thread};
 use crate::lease::request::Lease;
 use crate::lease::{owner::Owner, request::LeaseRequest, token::FencingToken};
 use crate::store::event_mutex::description::Description;
-use crate::store::event_mutex::{EventMutex, admission::Grant, slot::Slot};
+use crate::store::event_mutex::{EventMutex, admission::Grant, batch::Slot};
 use crate::store::memory::MemoryMutex;
 use crate::time::{clock::Clock, clock::manual::ManualClock};
 

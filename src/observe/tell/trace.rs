@@ -15,7 +15,7 @@ use tracing::{Dispatch, Span};
 
 use crate::base::error::MutexError;
 use crate::base::escape::{Chain, Named, OneLine};
-use crate::base::{catch_panic::contain, process_id, standard_error::print_line};
+use crate::base::{catch_panic::contain, standard_error::print_line};
 use crate::lease::label::{this_host, this_instance};
 use crate::lease::{holder::Holder, name::MutexName, token::FencingToken};
 use crate::observe::notice::{About, Step};
@@ -44,7 +44,7 @@ impl TraceSpan {
             occurrence = about.occurrence.map(|occurrence| display(Rfc3339(occurrence))),
             backfill = about.is_backfill.then_some(true),
             host = &*this_host(),
-            pid = process_id::current(),
+            pid = std::process::id(),
             instance,
         ))
     }
@@ -280,7 +280,7 @@ pub(crate) fn minutes_missed(after: DateTime<Utc>, until: DateTime<Utc>, occurre
 pub(crate) fn shuts_down(signal: Option<i32>, runs: usize, drain: Duration, grace: Duration) {
     log(|| {
         let (drain_ms, grace_ms) = (millis(drain), millis(grace));
-        let (host, pid, instance) = (&*this_host(), process_id::current(), this_instance());
+        let (host, pid, instance) = (&*this_host(), std::process::id(), this_instance());
         event!(info, signal, runs, drain_ms, grace_ms, host, pid, instance = instance.as_deref(), "shutting down");
     });
 }
@@ -295,7 +295,7 @@ pub(crate) fn drain_is_over(runs: usize, grace: Duration) {
 pub(crate) fn signals_not_handled(error: &io::Error) {
     log(|| {
         event!(warn, %error, "signals do not shut this process down");
-        line!("signals do not shut down process {}, which was forked: {error}", process_id::current());
+        line!("signals do not shut down process {}, which was forked: {error}", std::process::id());
     });
 }
 

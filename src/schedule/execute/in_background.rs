@@ -26,7 +26,7 @@ pub(super) fn run_in_background<'scope, 'a: 'scope>(planned: &[&'a PlannedRun<'a
             let pending = PendingRun::new(run);
             match pending.span.in_scope(|| run_admission::check_before_store(run)) {
                 Err(reason) => request.refused.push((pending, reason)),
-                Ok(()) if run.asks_store() => request.admit(pending),
+                Ok(()) if run.asks_store => request.admit(pending),
                 Ok(()) => request.ready.push(ActiveRun::unasked(pending)),
             }
         }

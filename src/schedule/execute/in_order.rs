@@ -35,7 +35,7 @@ pub(super) fn run_in_order<'scope, 'a: 'scope>(planned: &[&'a PlannedRun<'a>], s
         let check = || pending.span.in_scope(|| run_admission::check_before_store(run)).err();
         let elsewhere = |claim: Held| SkipReason::RanElsewhere(claim.into_holder());
         let refusal = if joins_release { None } else { check().or_else(|| claimed.map(elsewhere)) };
-        let is_asked = refusal.is_none() && run.asks_store();
+        let is_asked = refusal.is_none() && run.asks_store;
         match refusal {
             Some(reason) => request.refused.push((pending, reason)),
             None if is_asked => {
@@ -78,9 +78,9 @@ impl TakenClaims {
         self.losses += 1;
         // Some stores send a request for each name, so only a few names are read after the first loss.
         let count = 10_usize.saturating_pow(self.losses).min(BATCH_SIZE);
-        let next = planned.iter().enumerate().skip(at + 1);
-        let asks = next.filter(|(_, run)| run.claims() && run.store.id == lost.store.id).take(count);
-        let (places, names): (Vec<usize>, Vec<_>) = asks.filter_map(|(at, run)| Some((at, run.claim_name()?))).unzip();
+        let next = planned.iter().enumerate().skip(at + 1).filter(|(_, run)| run.store.id == lost.store.id);
+        let claims = next.filter_map(|(at, run)| Some((at, run.claim_name()?)));
+        let (places, names): (Vec<usize>, Vec<_>) = claims.take(count).unzip();
         if names.is_empty() {
             return;
         }

@@ -7,13 +7,13 @@ use std::time::Duration;
 use chrono::SubsecRound;
 
 use super::retry_wait::{AwaitedPart, BegunRun, FailedAttempt, RetryWait};
-use crate::base::catch_panic::contain;
+use crate::base::{catch_panic::contain, error::BoxError};
 use crate::event::protection::claim::MINUTE;
 use crate::lease::{request::Lease, term::Renewal, term::Term};
 use crate::observe::notice::{About, Step};
 use crate::observe::tell::trace::{TraceSpan, print_unless_logged};
 use crate::outcome::cancel::CancelReason;
-use crate::outcome::fault::{Fault, Hook, HookFailure, attempt};
+use crate::outcome::fault::{Fault, Hook, HookFailure};
 use crate::outcome::no_retry::NoRetry;
 use crate::outcome::run_outcome::{Ended, RunOutcome};
 use crate::outcome::run_record::RunId;
@@ -197,7 +197,9 @@ impl<'a> PlannedRun<'a> {
         let RunId { event, occurrence, is_backfill } = self.id.clone();
         let zone = self.event.timetable.zone.clone();
         let missed_by = self.missed.is_some().then(|| self.lateness());
-        self.settle_occurrence(&verdict);
+        if let Some(catch_up) = &self.event.catch_up {
+            self.settle_occurrence(catch_up, &verdict);
+        }
         self.compare_timetables(&verdict);
         if let Verdict::Skipped(reason) = &verdict {
             self.history.skipped(LastSkip { occurrence, is_backfill, reason: reason.clone() });
@@ -220,7 +222,9 @@ impl<'a> PlannedRun<'a> {
         run.tell(&Step::Admitted { token: run.fencing_token(), took: admitted_run.decided_in });
         let watched = self.context.schedule.shutdown.as_ref().map(|shutdown| shutdown.watch(run));
         run.held().enter_thread();
-        self.context.schedule.pause_if_it_fails(self.event);
+        if let Some(limit) = self.event.failure_limit {
+            self.context.schedule.pause_if_it_fails(&self.event.name, limit);
+        }
         let is_prepared = self.prepare(run, &mut outcome);
         let started = self.clock.moment();
         let RunId { occurrence, is_backfill, .. } = self.id;
@@ -265,7 +269,7 @@ impl<'a> PlannedRun<'a> {
     #[inline]
     fn attempt(&'a self, run: &mut Run, mut begun: BegunRun<'a>) -> RunProgress<'a> {
         let fault = match &self.event.work {
-            Work::Callback(task) => attempt(|| task(run)).err(),
+            Work::Callback(task) => fault_of(|| task(run)),
             Work::Command(command) => {
                 let (fault, exit) = self.run_command(command, run);
                 if exit.is_some() || run.attempt() > 1 {
@@ -402,7 +406,7 @@ impl<'a> PlannedRun<'a> {
     #[inline]
     fn prepare(&self, run: &Run, outcome: &mut RunOutcome) -> bool {
         let failed = |(at, hook): (usize, &Task)| {
-            let fault = attempt(|| hook(run)).err()?;
+            let fault = fault_of(|| hook(run))?;
             Some(HookFailure { hook: Hook::Before, number: at + 1, fault })
         };
         let failure = self.event.before.iter().enumerate().find_map(failed);
@@ -424,7 +428,7 @@ impl<'a> PlannedRun<'a> {
                 Hook::OnFailure => !outcome.is_success(),
                 Hook::Before | Hook::Then => true,
             };
-            if wanted && let Err(fault) = attempt(|| (after.call)(run, &outcome)) {
+            if wanted && let Some(fault) = fault_of(|| (after.call)(run, &outcome)) {
                 let earlier = self.event.after[..at].iter().filter(|earlier| earlier.hook == after.hook).count();
                 let failure = HookFailure { hook: after.hook, number: earlier + 1, fault };
                 outcome.details_mut().hook_failures.push(failure);
@@ -438,6 +442,14 @@ impl<'a> PlannedRun<'a> {
         tell_end(run, &outcome);
         drop(watched);
         outcome
+    }
+}
+
+/// Runs `code`, a task or a hook, and returns its error or its panic as a [`Fault`].
+fn fault_of(code: impl FnOnce() -> Result<(), BoxError>) -> Option<Fault> {
+    match contain(code) {
+        Ok(outcome) => outcome.err().map(|error| Fault::Failed(error.into())),
+        Err(message) => Some(Fault::Panicked(message)),
     }
 }
 

@@ -6,7 +6,7 @@ use std::mem;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::base::{catch_panic::contain, error::MutexError, process_id};
+use crate::base::{catch_panic::contain, error::MutexError};
 use crate::hold::held_lease::{NO_THREAD, this_thread};
 #[cfg(unix)]
 use crate::hold::process_exit::{self, EndsWithProcess};
@@ -200,8 +200,8 @@ impl RunLogger {
     /// process. In the child of a `fork`, the first call also drops the records of the parent.
     fn records_of_this_process(self: &Arc<Self>) -> MutexGuard<'_, WaitingRecords> {
         let mut records = self.records();
-        if records.pid != process_id::current() {
-            *records = WaitingRecords { pid: process_id::current(), ..WaitingRecords::default() };
+        if records.pid != std::process::id() {
+            *records = WaitingRecords { pid: std::process::id(), ..WaitingRecords::default() };
             #[cfg(unix)]
             process_exit::register(Arc::downgrade(self) as _);
         }

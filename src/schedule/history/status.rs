@@ -10,7 +10,7 @@ use chrono::{DateTime, Utc};
 use super::logged_run::LoggedRun;
 use super::other_timetable::OtherTimetable;
 use super::{LastRun, LastSkip, RunningNow, SeenRuns};
-use crate::base::{error::MutexError, process_id};
+use crate::base::error::MutexError;
 use crate::event::definition::Definition;
 use crate::lease::holder::Holder;
 use crate::lease::label::this_host;
@@ -140,7 +140,7 @@ impl Schedule {
     ///
     /// The past runs are the runs since this process made the schedule. Clones of the schedule share them.
     pub fn status(&self) -> Status {
-        let registry = self.registry();
+        let registry = self.events.registry();
         let mut status = self.status_in(&registry);
         self.ask_who_holds(&registry.events, &mut status);
         self.read_log(&registry.events, &mut status);
@@ -150,7 +150,7 @@ impl Schedule {
     /// Returns the status without the log of runs, for a display that is drawn again each second.
     #[cfg(feature = "cli")]
     pub(crate) fn status_without_log(&self) -> Status {
-        let registry = self.registry();
+        let registry = self.events.registry();
         let mut status = self.status_in(&registry);
         self.ask_who_holds(&registry.events, &mut status);
         status
@@ -159,14 +159,14 @@ impl Schedule {
     /// Returns the status without any request to a store.
     #[cfg(feature = "tokio")]
     pub(crate) fn status_here(&self) -> Status {
-        self.status_in(&self.registry())
+        self.status_in(&self.events.registry())
     }
 
     fn status_in(&self, registry: &Registry) -> Status {
         let at = self.clock.now();
         let events = registry.events.iter().zip(&registry.histories);
         let events = events.map(|(event, history)| EventStatus::new(event, history.now(), at)).collect();
-        let (host, pid, instance) = (this_host(), process_id::current(), self.instance());
+        let (host, pid, instance) = (this_host(), std::process::id(), self.instance());
         let application = self.application().cloned();
         Status { at, host, pid, instance, application, paused: None, store_errors: Vec::new(), events }
     }

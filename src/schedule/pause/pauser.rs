@@ -1,21 +1,15 @@
-//! Begins and ends the pause of a schedule or of one event. A pause is a marker in the store. Also pauses an event that
-//! keeps failing.
+//! Begins and ends the pause of a schedule or of one event. A pause is a marker in the store.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 
 use super::pause_check::find_pause;
 use super::pause_error::{LONGEST_REASON, PauseError};
-use crate::base::{catch_panic::contain, error::MutexError};
-use crate::event::definition::Definition;
+use crate::base::error::MutexError;
 use crate::lease::{name::MutexName, request::LeaseRequest, term::Term};
 use crate::observe::notice::{About, Step};
-use crate::observe::tell::trace;
 use crate::outcome::paused::{EVENT_PAUSED, Pause};
-use crate::outcome::run_record::{RunEnd, RunRecord, outcome_kind::OutcomeKind};
-use crate::schedule::history::run_logger::no_log;
 use crate::schedule::schedule::Schedule;
 use crate::store::described_store::Store;
 use crate::store::event_mutex::held::{Held, Names};
@@ -113,53 +107,11 @@ impl Pauser {
         extend_one(&**mutex, &lease, term).map(Some)
     }
 
-    /// Pauses an event whose last `limit` runs have all failed, wherever in the fleet they ran.
-    fn pause_if_failing(&self, event: &str, limit: usize) -> Result<(), PauseError> {
-        let log = self.schedule.store.mutex.run_log().ok_or_else(|| PauseError::Store(no_log()))?;
-        let runs = log.runs(event)?;
-        // An existing pause keeps its own reason and end.
-        if !have_failed(&runs, limit) || self.find()?.is_some() {
-            return Ok(());
-        }
-        let longest = TimeDelta::from_std(Term::MAX.get()).unwrap_or(TimeDelta::MAX);
-        let times = if limit == 1 { "failed".to_owned() } else { format!("failed {limit} times in a row") };
-        self.begin(self.schedule.clock.now() + longest, &times)
-    }
-
     /// Returns the paused event for notices. A pause of the whole schedule has no event.
     fn about(&self) -> About<'_> {
         let event = self.mark.event().filter(|_| self.mark.marked() == Some(EVENT_PAUSED));
         About { event, ..About::default() }
     }
-}
-
-impl Schedule {
-    /// Prepares a pause of an event that has a failure limit. If the run that begins now fails, the log is read. If the
-    /// log then shows as many failed runs in a row as the limit, the event is paused.
-    pub(crate) fn pause_if_it_fails(&self, event: &Definition) {
-        let (Some(limit), Some(logger)) = (event.failure_limit, &self.run_logger) else { return };
-        let Ok(mark) = self.event_pause_marker(&event.name) else { return };
-        let (pauser, failing) = (self.pauser(mark), Arc::clone(&event.name));
-        logger.after_failure(&event.name, move || {
-            let done = contain(|| pauser.pause_if_failing(&failing, limit)).unwrap_or_else(|message| {
-                let error = MutexError::panicked("pause an event that keeps failing".to_owned(), &message);
-                Err(PauseError::Store(error))
-            });
-            if let Err(error) = done {
-                trace::failing_not_paused(&failing, &error);
-            }
-        });
-    }
-}
-
-/// Returns whether the last `limit` of these runs have failed. `runs` begins with the newest run. A run that is still
-/// running or was cancelled does not count.
-fn have_failed(runs: &[RunRecord], limit: usize) -> bool {
-    let results = runs.iter().filter_map(|run| run.end().map(RunEnd::result));
-    let failures = results
-        .filter(|result| *result != OutcomeKind::Cancelled)
-        .take_while(|result| *result != OutcomeKind::Succeeded);
-    failures.take(limit).count() == limit
 }
 
 /// Returns the term of a pause from `now` to `until`. The term is rounded up to a millisecond, so that the pause does
@@ -172,6 +124,8 @@ fn term_until(until: DateTime<Utc>, now: DateTime<Utc>) -> Result<Term, PauseErr
 
 #[cfg(test)]
 mod tests {
+    use chrono::TimeDelta;
+
     use super::*;
 
     #[test]

@@ -119,7 +119,7 @@ impl Schedule {
         range: Range<DateTime<Utc>>,
         most: usize,
     ) -> Result<Backfill<'_>, BackfillError> {
-        let registry = self.registry();
+        let registry = self.events.registry();
         let event = registry.index_of(event).map_err(BackfillError::UnknownEvent)?;
         let (from, until, now) = (range.start, range.end, self.clock.now());
         if !MOST.contains(&most) {

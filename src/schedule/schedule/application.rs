@@ -147,7 +147,7 @@ impl Schedule {
     fn shared_names(&self, store: &Store) -> Result<Vec<StoreWarning>, MutexError> {
         let Some(application) = self.application() else { return Ok(Vec::new()) };
         let now = self.clock.now();
-        let registry = self.registry();
+        let registry = self.events.registry();
         let events = registry.events.iter().filter(|event| self.store_of(event).id == store.id);
         let names: Vec<MutexName> = events.flat_map(|event| own_names(event, now)).collect();
         let held = match store.mutex.held(Names::Each(&names)) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Schedule;
-use super::registry::{Registry, UnknownEvent};
+use super::registry::UnknownEvent;
 #[cfg(feature = "cli")]
 use crate::base::error::MutexError;
 use crate::event::add_error::{AddError, AddErrorKind, Refusal, wrong_zone};
@@ -96,7 +96,7 @@ impl Schedule {
 
     /// Returns the names of the events, in the order in which they were added.
     pub fn names(&self) -> impl Iterator<Item = Arc<str>> + use<> {
-        let registry = self.registry();
+        let registry = self.events.registry();
         (0..registry.events.len()).map(move |event| Arc::clone(&registry.events[event].name))
     }
 
@@ -119,19 +119,19 @@ impl Schedule {
     /// # }
     /// ```
     pub fn event(&self, name: &str) -> Result<Arc<Definition>, UnknownEvent> {
-        let registry = self.registry();
+        let registry = self.events.registry();
         Ok(Arc::clone(&registry.events[registry.index_of(name)?]))
     }
 
     #[cfg(feature = "cli")]
     pub(crate) fn definitions(&self) -> Vec<Arc<Definition>> {
-        self.registry().events.clone()
+        self.events.registry().events.clone()
     }
 
     /// Returns the schedule's store, and the stores of single events.
     pub(crate) fn stores(&self) -> Vec<Store> {
         let mut stores = vec![self.store.clone()];
-        for store in self.registry().events.iter().filter_map(|event| event.store.as_ref()) {
+        for store in self.events.registry().events.iter().filter_map(|event| event.store.as_ref()) {
             if !stores.iter().any(|known| known.id == store.id) {
                 stores.push(store.clone());
             }
@@ -150,11 +150,6 @@ impl Schedule {
 
     pub(in crate::schedule) fn store_of<'a>(&'a self, event: &'a Definition) -> &'a Store {
         event.store.as_ref().unwrap_or(&self.store)
-    }
-
-    /// Returns the present events.
-    pub(in crate::schedule) fn registry(&self) -> Arc<Registry> {
-        self.events.registry()
     }
 
     /// Validates an event against the settings of the schedule.

@@ -62,7 +62,8 @@ impl LiveEvents {
         (std::mem::take(&mut *watch.past()), present)
     }
 
-    pub(super) fn registry(&self) -> Arc<Registry> {
+    /// Returns the present events.
+    pub(in crate::schedule) fn registry(&self) -> Arc<Registry> {
         Arc::clone(&self.lock().registry)
     }
 

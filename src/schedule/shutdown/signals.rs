@@ -11,7 +11,6 @@ use signal_hook::low_level;
 
 use super::shutdown_state::ShutdownState;
 use crate::base::escape::Named;
-use crate::base::process_id;
 use crate::base::standard_error::print_line;
 use crate::base::{system, threads};
 use crate::hold::process_exit::leave;
@@ -45,7 +44,7 @@ pub(super) fn shutdown_of_this_process() -> io::Result<Arc<ShutdownState>> {
 /// Starts the thread that reads the signals, if this process is the child of a `fork`. The child inherits the handlers,
 /// but not the thread of its parent.
 pub(super) fn listen_after_fork(shutdown: &Arc<ShutdownState>) {
-    if ![0, process_id::current()].contains(&shutdown.listening_process.load(Ordering::Relaxed))
+    if ![0, std::process::id()].contains(&shutdown.listening_process.load(Ordering::Relaxed))
         && let Err(error) = shutdown.listen()
     {
         trace::signals_not_handled(&error);
@@ -57,7 +56,7 @@ impl ShutdownState {
     fn listen(self: &Arc<Self>) -> io::Result<()> {
         let mut progress = self.lock();
         let listening_process = self.listening_process.load(Ordering::Relaxed);
-        if listening_process == process_id::current() {
+        if listening_process == std::process::id() {
             return Ok(());
         }
         if listening_process != 0 {
@@ -66,7 +65,7 @@ impl ShutdownState {
         }
         // From now on, a thread that reads `listening_process` does not call `listen`. Such a thread still waits for
         // the lock before it changes the state. So the thread finds the state without the ticks and runs of the parent.
-        self.listening_process.store(process_id::current(), Ordering::Relaxed);
+        self.listening_process.store(std::process::id(), Ordering::Relaxed);
         drop(progress);
         self.start_listener().inspect_err(|_| self.listening_process.store(0, Ordering::Relaxed))
     }
@@ -178,7 +177,7 @@ pub(crate) fn end_by(signal: i32) {
 
 fn die_of(signal: i32) {
     // For process 1, the kernel ignores the default action of a signal. So process 1 exits with a code instead.
-    if process_id::current() != 1 {
+    if std::process::id() != 1 {
         let _ = low_level::emulate_default_handler(signal);
     }
     low_level::exit(128 + signal);

@@ -118,7 +118,7 @@ impl PlannedRun<'_> {
     /// minute late, for example in a backfill, the skipped occurrence is not claimed. Then a later tick makes up for
     /// the occurrence.
     pub(crate) fn settle_overlapped(&self, run: Option<&Holder>) {
-        let is_due = self.missed.is_none() && !self.is_backlog && self.claims_for_timetable();
+        let is_due = self.missed.is_none() && !self.is_backlog && self.claims_for_timetable;
         let all = self.event.catch_up.as_ref().filter(|catch_up| is_due && catch_up.most > 1);
         let start = |run: &Holder| run.occurrence().map(|occurrence| self.event.start_of(occurrence));
         let lateness = |run: &Holder| start(run).and_then(|start| (run.since() - start).to_std().ok());
@@ -133,8 +133,10 @@ impl PlannedRun<'_> {
     /// Remembers that this process ran the occurrence, or that the occurrence waits in the queue elsewhere. A claim of
     /// another server is not remembered as a run, because that server releases the claim if it loses the lease before
     /// the task starts.
-    pub(crate) fn settle_occurrence(&self, verdict: &Verdict) {
-        let Some(catch_up) = self.event.catch_up.as_ref().filter(|_| self.claims_for_timetable()) else { return };
+    pub(crate) fn settle_occurrence(&self, catch_up: &CatchUp, verdict: &Verdict) {
+        if !self.claims_for_timetable {
+            return;
+        }
         if matches!(verdict, Verdict::Skipped(SkipReason::Queued(_))) {
             catch_up.note_queued(self.tick.occurrence());
         }

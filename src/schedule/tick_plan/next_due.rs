@@ -18,7 +18,7 @@ impl Schedule {
     /// Returns the names of the events that [`run_due`](Self::run_due) starts at `now`, in the order in which they were
     /// added. Calls no filters, and asks no store.
     pub fn due(&self, now: DateTime<Utc>) -> impl Iterator<Item = Arc<str>> + use<> {
-        let registry = self.registry();
+        let registry = self.events.registry();
         let mut due = registry.due_index.due(now, DateTime::<Utc>::MIN_UTC);
         due.dedup_by_key(|(event, _)| *event);
         due.into_iter().map(move |(event, _)| Arc::clone(&registry.events[event].name))
@@ -30,7 +30,7 @@ impl Schedule {
     ///
     /// Each call searches the timetables of all events; a search takes some nanoseconds.
     pub fn next_due(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        let registry = self.registry();
+        let registry = self.events.registry();
         let Registry { due_index, events, .. } = &*registry;
         let singles = due_index.singles().filter_map(|event| events[event].starts(after).next());
         singles.map(|start| start.at).chain(due_index.next_of_groups(after)).min()
@@ -95,7 +95,7 @@ impl Schedule {
         &self,
         time: Range<DateTime<Utc>>,
     ) -> impl Iterator<Item = (Start, Arc<Definition>)> + use<> {
-        let registry = self.registry();
+        let registry = self.events.registry();
         let before = time.start.checked_sub_signed(TimeDelta::nanoseconds(1)).unwrap_or(time.start);
         let mut starts: Vec<_> = registry.events.iter().map(|event| event.starts(before)).collect();
         let first = |(event, starts): (usize, &mut _)| Some(Reverse((Iterator::next(starts)?, event)));

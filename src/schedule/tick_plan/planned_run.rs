@@ -40,6 +40,10 @@ pub(crate) struct PlannedRun<'a> {
     pub(crate) clock: &'a Clock,
     /// The marker that pauses this event alone. `None`: the event can't be paused, or the run was started by hand.
     pub(crate) own_pause: Option<MutexName>,
+    /// Whether the run needs an admission by the store.
+    pub(crate) asks_store: bool,
+    /// Whether the run makes a claim for the timetable. Such a claim shows other servers that the occurrence was run.
+    pub(crate) claims_for_timetable: bool,
     /// The entry of the report, after the run has ended or was skipped.
     pub(crate) result: OnceLock<Entry>,
 }
@@ -51,15 +55,27 @@ impl<'a> PlannedRun<'a> {
         let (event, history) = (&*registry.events[event], &*registry.histories[event]);
         let pauses = context.pauses.as_ref().filter(|_| !event.even_when_paused);
         let own_pause = pauses.map(|pauses| pauses.of_schedule.mark(Arc::clone(&event.name), EVENT_PAUSED));
-        let (store, clock, result) = (schedule.store_of(event), &schedule.clock, OnceLock::new());
-        let (missed, is_backlog) = (None, false);
-        let occurrence = match context.started_by {
-            StartedBy::Timetable | StartedBy::Backfill(_) => tick.occurrence(),
-            StartedBy::Caller => tick.now(),
+        let protection = &event.protection;
+        let (occurrence, is_backfill, claims_for_timetable) = match context.started_by {
+            StartedBy::Timetable => (tick.occurrence(), false, protection.claim.is_some()),
+            StartedBy::Backfill(_) => (tick.occurrence(), true, false),
+            StartedBy::Caller => (tick.now(), false, false),
         };
-        let is_backfill = matches!(context.started_by, StartedBy::Backfill(_));
-        let id = RunId { event: Arc::clone(&event.name), occurrence, is_backfill };
-        Self { id, event, history, tick, missed, is_backlog, context, store, clock, own_pause, result }
+        Self {
+            id: RunId { event: Arc::clone(&event.name), occurrence, is_backfill },
+            event,
+            history,
+            tick,
+            missed: None,
+            is_backlog: false,
+            context,
+            store: schedule.store_of(event),
+            clock: &schedule.clock,
+            own_pause,
+            asks_store: protection.lease.is_some() || claims_for_timetable || is_backfill,
+            claims_for_timetable,
+            result: OnceLock::new(),
+        }
     }
 
     /// Returns the entry of the report. The run has ended, or was skipped.
@@ -92,7 +108,7 @@ impl<'a> PlannedRun<'a> {
     pub(crate) fn label(&self) -> Option<Arc<Label>> {
         let of_tick = self.context.label.as_ref();
         match &self.event.claimed_timetable {
-            Some(timetable) if self.claims_for_timetable() => {
+            Some(timetable) if self.claims_for_timetable => {
                 let timetable = Some(Arc::clone(timetable));
                 Some(Arc::new(Label { timetable, ..of_tick.map(|label| (**label).clone()).unwrap_or_default() }))
             }
@@ -112,7 +128,7 @@ impl<'a> PlannedRun<'a> {
     /// Compares the timetable of the event with that of the server that claimed the occurrence. Reports a difference
     /// that has lasted for an hour.
     pub(crate) fn compare_timetables(&self, verdict: &Verdict) {
-        let Some(own) = self.event.claimed_timetable.as_ref().filter(|_| self.claims_for_timetable()) else { return };
+        let Some(own) = self.event.claimed_timetable.as_ref().filter(|_| self.claims_for_timetable) else { return };
         let claimed_by = match verdict {
             Verdict::Ran(_) => None,
             Verdict::Skipped(SkipReason::RanElsewhere(holder)) => holder.as_ref(),
@@ -134,25 +150,12 @@ impl<'a> PlannedRun<'a> {
     /// by hand.
     #[inline]
     pub(crate) fn claim(&self) -> Option<(MutexName, Term)> {
-        let Definition { name: event, protection, .. } = self.event;
+        let (event, occurrence) = (self.event, self.tick.occurrence());
         match self.context.started_by {
-            StartedBy::Timetable => self.event.claim(self.tick.occurrence(), self.claim_window()),
+            StartedBy::Timetable => event.claim(occurrence, event.claim_window(occurrence)),
             StartedBy::Caller => None,
-            StartedBy::Backfill(claims) => Some(claims.name_and_term(&protection.mutex, event, self.tick.occurrence())),
+            StartedBy::Backfill(claims) => Some(claims.name_and_term(&event.protection.mutex, &event.name, occurrence)),
         }
-    }
-
-    /// Returns how long the run may request its claim, counted from the beginning of the tick. After this time, the
-    /// claim of another server may have expired.
-    #[inline]
-    pub(crate) fn claim_window(&self) -> Duration {
-        self.event.claim_window(self.tick.occurrence())
-    }
-
-    /// Returns whether the run needs an admission by the store.
-    #[inline]
-    pub(crate) fn asks_store(&self) -> bool {
-        self.event.protection.lease.is_some() || self.claims()
     }
 
     /// Returns the markers that pause the run: the marker of the schedule, and the marker of the event.
@@ -167,9 +170,7 @@ impl<'a> PlannedRun<'a> {
     #[inline]
     fn is_refused_while_paused(&self) -> bool {
         let is_store_of_pauses = |pauses: &PauseCheck<'_>| pauses.store.id == self.store.id;
-        self.asks_store()
-            && self.event.filters.is_empty()
-            && self.context.pauses.as_ref().is_some_and(is_store_of_pauses)
+        self.asks_store && self.event.filters.is_empty() && self.context.pauses.as_ref().is_some_and(is_store_of_pauses)
     }
 
     /// Returns the marker that pauses the event alone, if this process must read the marker. The process must read the
@@ -243,22 +244,7 @@ impl<'a> PlannedRun<'a> {
     #[inline]
     pub(crate) fn asks_store_first(&self) -> bool {
         let needs_no_look = || self.is_refused_while_paused() || self.pause_markers().next().is_none();
-        self.asks_store() && self.event.filters.is_empty() && needs_no_look()
-    }
-
-    /// Returns whether the run makes a claim: on its occurrence, on its period, or for a backfill.
-    pub(crate) fn claims(&self) -> bool {
-        match self.context.started_by {
-            StartedBy::Timetable => self.event.protection.claim.is_some(),
-            StartedBy::Caller => false,
-            StartedBy::Backfill(_) => true,
-        }
-    }
-
-    /// Returns whether the run makes a claim for the timetable. Such a claim shows other servers that the occurrence
-    /// was run.
-    pub(crate) fn claims_for_timetable(&self) -> bool {
-        self.claims() && !self.id.is_backfill
+        self.asks_store && self.event.filters.is_empty() && needs_no_look()
     }
 
     pub(crate) fn claim_name(&self) -> Option<MutexName> {
@@ -279,11 +265,6 @@ impl<'a> PlannedRun<'a> {
     #[inline]
     pub(crate) fn lateness(&self) -> Duration {
         (self.tick.now() - self.id.occurrence).to_std().unwrap_or_default()
-    }
-
-    /// Returns the time from a missed occurrence to the tick; zero for a due occurrence.
-    pub(crate) fn missed_by(&self) -> Duration {
-        if self.missed.is_some() { self.lateness() } else { Duration::ZERO }
     }
 
     /// Returns the time at which the occurrence starts: its time in the timetable, plus its delay by the jitter.

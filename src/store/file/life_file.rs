@@ -11,7 +11,6 @@ use std::fs::File;
 use super::error::FileError;
 use super::open_file::OpenFile;
 use super::paths::{MutexPaths, STATE, life};
-use crate::base::process_id;
 use crate::lease::holder::Holder;
 #[cfg(unix)]
 use crate::lease::label::this_host;
@@ -51,7 +50,7 @@ impl LifeLock {
         for generation in 0..GENERATIONS {
             let file = paths.open_or_make(&life(generation))?;
             if file.try_lock()? {
-                return Ok(Self { file, generation, lent: false, pid: process_id::current() });
+                return Ok(Self { file, generation, lent: false, pid: std::process::id() });
             }
         }
         let all_live = format!("{GENERATIONS} holders outlived their leases and are still alive");
@@ -63,7 +62,7 @@ impl LifeLock {
     }
 
     pub(super) fn is_of_this_process(&self) -> bool {
-        self.pid == process_id::current()
+        self.pid == std::process::id()
     }
 
     /// Makes a duplicate for a command, which then keeps the lease when this process has ended.

@@ -85,7 +85,8 @@ impl RedisEngine {
         let (until, clock, revoked_for) = (attempt.until, attempt.connection.clock, self.target.timeout + MARGIN);
         let command = |call: &Request<'_>| calls_and_replies::carry_out(&self.prefix, *call, revoked_for, clock, until);
         let replies = attempt.connection.exchange(until, &calls.iter().map(command).collect::<Vec<_>>())?;
-        let (asked_before, mut answers) = (attempt.asked_before(), Answers::default());
+        let asked_before = attempt.asked_since.map(|since| Clock::system().moment().since(since));
+        let mut answers = Answers::default();
         for (call, reply) in calls.iter().zip(&replies) {
             let of_call = calls_and_replies::carried_out(*call, reply, asked_before, &mut attempt.connection.clock);
             answers.ends.extend(of_call.ends);

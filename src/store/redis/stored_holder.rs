@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 
-use crate::base::{escape::Quoted, process_id};
+use crate::base::escape::Quoted;
 use crate::lease::holder::Holder;
 use crate::lease::label::{Label, text_of_this_process};
 use crate::lease::{owner::Owner, term::Term, token::FencingToken};
@@ -33,7 +33,7 @@ pub(super) fn held_since(since: DateTime<Utc>, occurrence: Option<DateTime<Utc>>
     let since = since.to_rfc3339_opts(SecondsFormat::Millis, true);
     let mut entry = String::with_capacity(160);
     // Writing to a text never fails.
-    let _ = write!(entry, " since={since} pid={}", process_id::current());
+    let _ = write!(entry, " since={since} pid={}", std::process::id());
     if let Some(occurrence) = occurrence {
         let _ = write!(entry, " for={occurrence:?}");
     }

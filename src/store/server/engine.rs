@@ -18,7 +18,7 @@ use crate::outcome::{
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::held::Names;
 use crate::store::event_mutex::warning::StoreWarning;
-use crate::time::{clock::Clock, clock::moment::Moment};
+use crate::time::clock::moment::Moment;
 
 /// A kind of server. An engine sends each request on the connection of an attempt, and reads the reply before the
 /// attempt ends. [`Server`](super::attempts::Server) chooses the connection and the time limit, and decides whether to
@@ -109,16 +109,11 @@ pub(crate) struct Attempt<C> {
     pub(crate) is_broken: bool,
 }
 
+#[cfg(feature = "sql")]
 impl<C> Attempt<C> {
     /// Lets the attempt last until the deadline of the call, because no other attempt follows.
-    #[cfg(feature = "sql")]
     pub(crate) fn take_all_time(&mut self) {
         self.until = self.call_until;
-    }
-
-    /// Returns how long ago the call began, if the server may have carried out an earlier attempt.
-    pub(crate) fn asked_before(&self) -> Option<Duration> {
-        Some(Clock::system().moment().since(self.asked_since?))
     }
 }
 

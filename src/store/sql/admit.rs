@@ -2,14 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::mem;
-use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
 use super::admission_plan::AdmissionPlan;
-use super::engine::{ROWS_UNTIL_CLEAN_UP, SqlEngine, TRIES, count, rows};
+use super::engine::SqlEngine;
 use super::row_key::RowKey;
-use super::session::{Session, list};
+use super::session::{Session, TRIES, count, list, rows};
 use super::snapshot::Snapshot;
 use crate::lease::token::FencingToken;
 use crate::store::event_mutex::admission::{Admission, Admitted};
@@ -133,19 +132,8 @@ impl<S: Session> SqlEngine<S> {
         let (written, token) = (count::<S>(&answer)?, answer.last().and_then(|row| row.get(1)?.parse().ok()));
         let token = token.ok_or_else(|| Failure::not_understood(&answer, S::Address::KIND))?;
         if written > 0 {
-            self.clean_up(attempt, plan.rows.len());
+            self.uncleaned.add(plan.rows.len(), attempt);
         }
         Ok((written, FencingToken::new(token)))
-    }
-
-    /// Counts the written rows, and cleans up if that is due: deletes at most twice as many rows as were written since
-    /// the last clean-up, so that the table shrinks. If the clean-up fails, the admission stays granted.
-    fn clean_up(&self, attempt: &mut Attempt<S>, written: usize) {
-        let uncleaned = self.uncleaned.fetch_add(written, Ordering::Relaxed) + written;
-        if uncleaned >= ROWS_UNTIL_CLEAN_UP {
-            self.uncleaned.store(0, Ordering::Relaxed);
-            let cleaned = rows(attempt, S::CLEAN_UP, &[("batch", &(2 * uncleaned))]);
-            attempt.is_broken |= cleaned.is_err_and(|failure| failure.code().is_none());
-        }
     }
 }

@@ -1,19 +1,19 @@
-//! The requests to a table on one connection: reads, admissions, releases and clean-ups.
+//! The requests to a table on one connection: reads, admissions and releases.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::io;
 use std::slice;
-use std::sync::atomic::AtomicUsize;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use chrono::DateTime;
 
+use super::clean_up::UncleanedRows;
 use super::driver_runtime::outside_any_runtime;
 use super::row_key::RowKey;
 use super::run_rows::{self, record};
-use super::session::{Session, TextRow, list, values_of};
+use super::session::{Session, TextRow, list, rows, send, values_of};
 use super::snapshot::Snapshot;
 use super::table_names::{TABLE, TableName, Tables};
 use crate::base::error::{InvalidOptions, MutexError};
@@ -30,16 +30,7 @@ use crate::store::server::key_text;
 use crate::store::server::server_builder::Target;
 use crate::store::server::server_clock::ServerClock;
 use crate::store::server::server_url::ServerAddress;
-use crate::time::clock::{Clock, moment::Moment, random_index};
-
-/// The most rows that a statement of a purge deletes.
-pub(super) const PURGED_AT_ONCE: usize = 500;
-
-/// After this many written rows, an admission cleans up. A clean-up is a transaction of its own.
-pub(super) const ROWS_UNTIL_CLEAN_UP: usize = 8;
-
-/// The most attempts of a request. An attempt is lost to a deadlock, or to a process whose rows no read shows.
-pub(super) const TRIES: u32 = 10;
+use crate::time::clock::{Clock, moment::Moment};
 
 /// The engine of a table on any kind of SQL server.
 pub(crate) struct SqlEngine<S: Session> {
@@ -49,9 +40,7 @@ pub(crate) struct SqlEngine<S: Session> {
     pub(crate) schema: String,
     /// The server's clock, as last read on any connection.
     clock: Mutex<Option<ServerClock>>,
-    /// The number of rows that were written since the last clean-up. The first value is random, and below
-    /// `ROWS_UNTIL_CLEAN_UP`. So if many processes write one row each, one in eight of them cleans up.
-    pub(super) uncleaned: AtomicUsize,
+    pub(super) uncleaned: UncleanedRows,
 }
 
 impl<S: Session> SqlEngine<S> {
@@ -59,8 +48,7 @@ impl<S: Session> SqlEngine<S> {
         let name = TableName::new(&target.namespace)?;
         let tables = Tables::new(name.as_str(), S::QUOTE, "");
         let schema = if name.as_str() == TABLE { S::SCHEMA.to_owned() } else { name.in_schema(S::SCHEMA, &tables) };
-        let uncleaned = AtomicUsize::new(random_index(ROWS_UNTIL_CLEAN_UP));
-        Ok(Self { target, name, schema, clock: Mutex::default(), uncleaned })
+        Ok(Self { target, name, schema, clock: Mutex::default(), uncleaned: UncleanedRows::new() })
     }
 
     pub(super) fn create_table(&self, attempt: &mut Attempt<S>) -> Result<(), Failure> {
@@ -111,9 +99,11 @@ impl<S: Session> SqlEngine<S> {
             is_begun = true;
         }
         let mut were_ours: Vec<bool> = asked.iter().map(|asked| ended.iter().any(|row| row == asked)).collect();
-        if attempt.asked_before().is_some() && were_ours.contains(&false) {
+        if let Some(asked_since) = attempt.asked_since
+            && were_ours.contains(&false)
+        {
             let look = self.look_at(attempt, asked.iter().map(|[key, _]| key))?;
-            let ago = attempt.asked_before().unwrap_or_default(); // The read took time, too.
+            let ago = Clock::system().moment().since(asked_since); // The read took time, too.
             for (was_ours, request) in were_ours.iter_mut().zip(requests) {
                 // An earlier attempt to extend the lease can't have ended it.
                 let may_be_gone = !matches!(request.end, End::After(_));
@@ -302,42 +292,10 @@ fn together_or_alone<S, Q, A>(
     Ok(answers)
 }
 
-/// Deletes rows that have ended, except rows that another transaction has locked. Returns the number of deleted rows.
-pub(super) fn purge<S: Session>(attempt: &mut Attempt<S>) -> Result<u64, Failure> {
-    count::<S>(&rows(attempt, S::CLEAN_UP, &[("batch", &PURGED_AT_ONCE)])?)
-}
-
 /// Reads the log of the runs of the events with these keys.
 fn look_at_runs<S: Session>(
     attempt: &mut Attempt<S>,
     keys: impl IntoIterator<Item = impl Display>,
 ) -> Result<Vec<TextRow>, Failure> {
     rows(attempt, S::LOOK_AT_RUNS, &[("events", &list(keys))])
-}
-
-/// Reads the number of rows that the statements wrote or deleted, from the last row that they return.
-pub(super) fn count<S: Session>(rows: &[TextRow]) -> Result<u64, Failure> {
-    let count = rows.last().and_then(|row| row.first()?.parse().ok());
-    count.ok_or_else(|| Failure::not_understood(rows, S::Address::KIND))
-}
-
-/// Sends statements, with these values in place of their placeholders.
-pub(super) fn rows<S: Session>(
-    attempt: &mut Attempt<S>,
-    statements: &str,
-    values: &[(&str, &dyn Display)],
-) -> Result<Vec<TextRow>, Failure> {
-    let statements = attempt.connection.tables().fill(statements, values);
-    send(attempt, &statements)
-}
-
-/// Sends statements, and retries after a conflict with another transaction.
-fn send<S: Session>(attempt: &mut Attempt<S>, statements: &str) -> Result<Vec<TextRow>, Failure> {
-    let mut tries = 1;
-    loop {
-        match attempt.connection.query(statements, attempt.until) {
-            Err(failure) if failure.is_conflict() && tries < TRIES => tries += 1,
-            answer => return answer,
-        }
-    }
 }

@@ -1,11 +1,15 @@
 //! The trait `Session`: a connection to an SQL server of any kind, with the statements in its dialect.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use super::table_names::Tables;
 use crate::store::event_mutex::warning::StoreWarning;
-use crate::store::server::{failure::Failure, server_builder::Target, server_url::ServerAddress};
+use crate::store::server::{engine::Attempt, failure::Failure, server_builder::Target, server_url::ServerAddress};
 use crate::time::clock::moment::Moment;
+
+/// The most attempts of a request. An attempt is lost to a deadlock, or to a process whose rows no read shows.
+pub(super) const TRIES: u32 = 10;
 
 /// The columns of one row, as text.
 pub(crate) type TextRow = Vec<String>;
@@ -67,6 +71,33 @@ pub(crate) trait Session: Sized + Send + 'static {
     fn warnings(health: &[TextRow]) -> Vec<StoreWarning>;
 }
 
+/// Reads the number of rows that the statements wrote or deleted, from the last row that they return.
+pub(super) fn count<S: Session>(rows: &[TextRow]) -> Result<u64, Failure> {
+    let count = rows.last().and_then(|row| row.first()?.parse().ok());
+    count.ok_or_else(|| Failure::not_understood(rows, S::Address::KIND))
+}
+
+/// Sends statements, with these values in place of their placeholders.
+pub(super) fn rows<S: Session>(
+    attempt: &mut Attempt<S>,
+    statements: &str,
+    values: &[(&str, &dyn Display)],
+) -> Result<Vec<TextRow>, Failure> {
+    let statements = attempt.connection.tables().fill(statements, values);
+    send(attempt, &statements)
+}
+
+/// Sends statements, and retries after a conflict with another transaction.
+pub(super) fn send<S: Session>(attempt: &mut Attempt<S>, statements: &str) -> Result<Vec<TextRow>, Failure> {
+    let mut tries = 1;
+    loop {
+        match attempt.connection.query(statements, attempt.until) {
+            Err(failure) if failure.is_conflict() && tries < TRIES => tries += 1,
+            answer => return answer,
+        }
+    }
+}
+
 /// Returns the values of a field of `health`: the second columns of the rows whose first column is `what`.
 pub(crate) fn values_of<'a>(health: &'a [TextRow], what: &str) -> Vec<&'a str> {
     let rows = health.iter().filter(|row| row.first().is_some_and(|first| first == what));
@@ -82,7 +113,7 @@ pub(crate) fn wrong_table(what: &str) -> StoreWarning {
 
 /// Returns plain texts in quotes, with commas between them. Without texts, returns `NULL`, because `IN (NULL)` matches
 /// nothing.
-pub(super) fn list(texts: impl IntoIterator<Item = impl std::fmt::Display>) -> String {
+pub(super) fn list(texts: impl IntoIterator<Item = impl Display>) -> String {
     let texts: Vec<String> = texts.into_iter().map(|text| format!("'{text}'")).collect();
     if texts.is_empty() { "NULL".to_owned() } else { texts.join(", ") }
 }

@@ -24,7 +24,6 @@ use signal_hook::low_level;
 
 use super::Leader;
 #[cfg(target_os = "linux")]
-use crate::base::process_id;
 #[cfg(target_os = "linux")]
 use crate::base::process_stat::ProcessStat;
 use crate::base::system::{SignalAction, group_of, is_ignored};
@@ -177,7 +176,7 @@ fn stop_job(signal: Signal) {
 /// group.
 #[cfg(target_os = "linux")]
 fn is_orphaned() -> bool {
-    let Some(own) = ProcessStat::read(process_id::current()) else { return false };
+    let Some(own) = ProcessStat::read(std::process::id()) else { return false };
     let mut ancestor = own.parent;
     while let Some(process) = ProcessStat::read(ancestor) {
         if (process.session, process.group) != (own.session, own.group) {

@@ -1,5 +1,16 @@
 //! The rules for an event when the clocks of its zone change.
 
+use std::ops::Range;
+
+use super::occurrences::Occurrences;
+use super::search::first_due;
+use crate::time::crontab::Crontab;
+use crate::time::zone::changes::Change;
+
+/// The largest difference between two offsets of a zone, in seconds. A zone that crossed the date line moved by a day.
+/// Daylight saving adds two hours at most.
+const REACH: i64 = 26 * 3600;
+
 /// The rule for an event's times when the clocks of its zone are set forward or back; see
 /// [`Event::on_clock_change`](crate::Event::on_clock_change).
 ///
@@ -57,4 +68,54 @@ pub enum ClockChange {
     /// The event is due whenever the clocks show one of its times. A time that the clocks skip does not come. A time
     /// that the clocks show twice comes twice.
     AsShown,
+}
+
+impl ClockChange {
+    /// Returns whether each time of `crontab` comes exactly once, even if the clocks skip or repeat that time.
+    pub(super) fn is_once(self, crontab: &Crontab) -> bool {
+        match self {
+            Self::AsCron => crontab.is_at_fixed_times(),
+            Self::Once => true,
+            Self::AsShown => false,
+        }
+    }
+}
+
+impl Occurrences<'_> {
+    /// Returns the first due minute that begins at second `from` or after.
+    ///
+    /// If times come once, minutes that the clocks repeat are not due. Times that a change has skipped are due in the
+    /// first new minute after the change.
+    pub(super) fn minute_at_or_after(self, mut from: i64) -> Option<i64> {
+        loop {
+            if self.once
+                && let Some(change) = self.zone.small_change(from)
+            {
+                let resumed = change.first_new_minute();
+                if from <= resumed && self.has_skipped_time(change) {
+                    return Some(resumed);
+                }
+                from = from.max(resumed);
+            }
+            let offset = self.zone.seconds_ahead_at(from);
+            let found = first_due(self.times, from + offset)? - offset;
+            // Two instants can have equal offsets although the clocks were changed in between. Such a change matters
+            // only in two places. Near `from`, an earlier time can come again. Near `found`, the time of `found` may
+            // have come already.
+            let near = found - from <= 2 * REACH;
+            if let Some(change) = self.zone.nearest_change(from, if near { found } else { from + REACH }) {
+                from = change;
+            } else if near {
+                return Some(found);
+            } else {
+                from = found - REACH;
+            }
+        }
+    }
+
+    /// Returns whether the change has skipped a time of these timetables. Then the event is due right after the change.
+    fn has_skipped_time(self, change: Change) -> bool {
+        let has_time_in = |times: Range<i64>| first_due(self.times, times.start).is_some_and(|time| time < times.end);
+        change.skipped().is_some_and(has_time_in)
+    }
 }

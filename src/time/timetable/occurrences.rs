@@ -1,16 +1,11 @@
-//! The search for the first occurrence from a given second on, for civil times in one zone.
+//! The search for the first occurrence from a given second on, for civil times in one zone. The rules for clock changes
+//! are in `clock_change`.
 
 use std::fmt;
-use std::ops::Range;
 
 use super::civil_times::CivilTimes;
-use super::search::first_due;
 use crate::time::crontab::field_set::{Field, FieldSet, InField};
-use crate::time::{zone::Zone, zone::changes::Change};
-
-/// The largest difference between two offsets of a zone, in seconds. A zone that crossed the date line moved by a day.
-/// Daylight saving adds two hours at most.
-const REACH: i64 = 26 * 3600;
+use crate::time::zone::Zone;
 
 /// The occurrences of one or more timetables, between the years 1970 and 2100. The timetables differ only in their
 /// `times`.
@@ -69,45 +64,5 @@ impl Occurrences<'_> {
     pub(crate) fn at_or_after(self, from: i64) -> Option<i64> {
         let minute = self.minute_at_or_after(from - self.seconds.last())?;
         Some(minute + self.seconds.at_or_after(from - minute)?)
-    }
-
-    /// Returns the first due minute that begins at second `from` or after.
-    fn minute_at_or_after(self, mut from: i64) -> Option<i64> {
-        loop {
-            if let Some(change) = self.small_change(from) {
-                let resumed = change.first_new_minute();
-                if from <= resumed && self.make_up_for(change) {
-                    return Some(resumed);
-                }
-                from = from.max(resumed);
-            }
-            let offset = self.zone.seconds_ahead_at(from);
-            let found = first_due(self.times, from + offset)? - offset;
-            // Two instants can have equal offsets although the clocks were changed in between. Such a change matters
-            // only in two places. Near `from`, an earlier time can come again. Near `found`, the time of `found` may
-            // have come already.
-            let near = found - from <= 2 * REACH;
-            if let Some(change) = self.zone.nearest_change(from, if near { found } else { from + REACH }) {
-                from = change;
-            } else if near {
-                return Some(found);
-            } else {
-                from = found - REACH;
-            }
-        }
-    }
-
-    // The next two functions implement the rule for times that come once. Minutes that the clocks repeat are not due.
-    // Times that a change has skipped are due in the first new minute after the change.
-
-    /// Returns the clock change around this second, if the change decides which times are due.
-    pub(crate) fn small_change(self, second: i64) -> Option<Change> {
-        if self.once { self.zone.small_change(second) } else { None }
-    }
-
-    /// Returns whether the change has skipped a time of these timetables. Then the event is due right after the change.
-    fn make_up_for(self, change: Change) -> bool {
-        let has_time_in = |times: Range<i64>| first_due(self.times, times.start).is_some_and(|time| time < times.end);
-        change.skipped().is_some_and(has_time_in)
     }
 }

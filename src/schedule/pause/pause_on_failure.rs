@@ -1,0 +1,58 @@
+//! Pauses an event that keeps failing; see [`Event::pause_on_failure`](crate::Event::pause_on_failure).
+
+use std::sync::Arc;
+
+use chrono::TimeDelta;
+
+use super::pause_error::PauseError;
+use super::pauser::Pauser;
+use crate::base::{catch_panic::contain, error::MutexError};
+use crate::lease::term::Term;
+use crate::observe::tell::trace;
+use crate::outcome::run_record::{RunEnd, RunRecord, outcome_kind::OutcomeKind};
+use crate::schedule::history::run_logger::no_log;
+use crate::schedule::schedule::Schedule;
+
+impl Schedule {
+    /// Prepares a pause of an event that has a failure limit. If the run that begins now fails, the log is read. If the
+    /// log then shows `limit` failed runs in a row, the event is paused.
+    pub(crate) fn pause_if_it_fails(&self, event: &Arc<str>, limit: usize) {
+        let Some(logger) = &self.run_logger else { return };
+        let Ok(mark) = self.event_pause_marker(event) else { return };
+        let (pauser, failing) = (self.pauser(mark), Arc::clone(event));
+        logger.after_failure(event, move || {
+            let done = contain(|| pauser.pause_if_failing(&failing, limit)).unwrap_or_else(|message| {
+                let error = MutexError::panicked("pause an event that keeps failing".to_owned(), &message);
+                Err(PauseError::Store(error))
+            });
+            if let Err(error) = done {
+                trace::failing_not_paused(&failing, &error);
+            }
+        });
+    }
+}
+
+impl Pauser {
+    /// Pauses an event whose last `limit` runs have all failed, wherever in the fleet they ran.
+    fn pause_if_failing(&self, event: &str, limit: usize) -> Result<(), PauseError> {
+        let log = self.schedule.store.mutex.run_log().ok_or_else(|| PauseError::Store(no_log()))?;
+        let runs = log.runs(event)?;
+        // An existing pause keeps its own reason and end.
+        if !have_failed(&runs, limit) || self.find()?.is_some() {
+            return Ok(());
+        }
+        let longest = TimeDelta::from_std(Term::MAX.get()).unwrap_or(TimeDelta::MAX);
+        let times = if limit == 1 { "failed".to_owned() } else { format!("failed {limit} times in a row") };
+        self.begin(self.schedule.clock.now() + longest, &times)
+    }
+}
+
+/// Returns whether the last `limit` of these runs have failed. `runs` begins with the newest run. A run that is still
+/// running or was cancelled does not count.
+fn have_failed(runs: &[RunRecord], limit: usize) -> bool {
+    let results = runs.iter().filter_map(|run| run.end().map(RunEnd::result));
+    let failures = results
+        .filter(|result| *result != OutcomeKind::Cancelled)
+        .take_while(|result| *result != OutcomeKind::Succeeded);
+    failures.take(limit).count() == limit
+}
