@@ -26,6 +26,50 @@ pub(super) const USAGE: u8 = 2;
 /// The exit code if the store is unavailable, or can't be used.
 pub(super) const STORE: u8 = 3;
 
+/// Stands for each argument that is not an option.
+const WORD: &str = "";
+
+/// Unexpected arguments: words of the usage that show the command, the arguments, and what to write instead.
+const UNEXPECTED: &[(&[&str], &[&str], &str)] = &[
+    (&["soloist run"], &["-c"], "Instead of -c of `flock`, write: -- sh -c 'LINE'."),
+    (&["soloist run"], &["-s", "--shared"], "There are no shared leases: only one command at a time can hold a name."),
+    (
+        &["soloist run"],
+        &[WORD],
+        "If it is a part of a value, the value needs quotes, as in --every '*/5 * * * *'. Without them, the shell replaces \
+         each *.",
+    ),
+    (&["locks"], &["--prefix"], "Write the prefix without an option: locks PREFIX."),
+    (
+        &["--store"],
+        &["--table", "--prefix", "--timeout"],
+        "This option belongs in the URL of the store: ?table=NAME, ?prefix=NAME or ?timeout=2s.",
+    ),
+    (&["pause"], &["--until"], "Write the length of the pause: --for 4d."),
+    (&["pause"], &["--reason", "--message", "-m"], "Write the reason as --why TEXT."),
+    (
+        &["unlock"],
+        &["-f"],
+        "Without an option, unlock asks the holder to stop. To free the lease at once, even if its holder may still be \
+         running, write --force.",
+    ),
+    (
+        &["run-one"],
+        &["--at", "--for", "--from", "--to", "--date", "--occurrence"],
+        "To run past occurrences again, write: backfill EVENT --from TIME --to TIME.",
+    ),
+    (
+        &["next"],
+        &[WORD],
+        "Write next --for 2h to look ahead for a time, and list --next 5 for the next times of each event.",
+    ),
+    (
+        &["run", "list", "status", "work"],
+        &[WORD],
+        "This command takes no event. Write run-one EVENT to run one event, due or not, and log EVENT for its runs.",
+    ),
+];
+
 /// The answer of a command: the text to print, and the exit code.
 pub(super) struct CommandAnswer {
     pub(super) text: String,
@@ -193,17 +237,10 @@ fn hints(error: &clap::Error) -> Vec<&'static str> {
                  write --on-overlap queue-one: then a scheduled time waits for the end of the previous run.",
             );
         }
-        Wrong::UnknownArgument if is_named("--until") => hints.push("Write the length of the pause: --for 4d."),
         Wrong::UnknownArgument if names.iter().any(|name| is_unit_of_time(name)) => {
             hints.push("A time with a space needs quotes: '2 hours', or 2h.");
         }
-        Wrong::UnknownArgument if is_about_all_events(error) && !names.iter().any(|name| name.starts_with('-')) => {
-            hints.push("This command takes no event. Write run-one EVENT to run one event, due or not, and log EVENT for its runs.");
-        }
-        Wrong::UnknownArgument if is_named("-c") => hints.push("Instead of -c of `flock`, write: -- sh -c 'LINE'."),
-        Wrong::UnknownArgument if is_named("-s") || is_named("--shared") => {
-            hints.push("There are no shared leases: only one command at a time can hold a name.");
-        }
+        Wrong::UnknownArgument => hints.extend(advice_on(error, &names)),
         Wrong::InvalidSubcommand if is_named("create-table") => {
             hints.push("Write: soloist create-table --store URL.");
         }
@@ -217,10 +254,14 @@ fn hints(error: &clap::Error) -> Vec<&'static str> {
     hints
 }
 
-/// Returns whether the error is about a command of a schedule that is for all its events.
-fn is_about_all_events(error: &clap::Error) -> bool {
+/// Returns the sentence of the first row of [`UNEXPECTED`] that fits the error.
+fn advice_on(error: &clap::Error, names: &[String]) -> Option<&'static str> {
     let usage = error.get(ContextKind::Usage).map_or_else(String::new, ToString::to_string);
-    let usage = usage.trim_end();
-    ["run", "list", "next", "status"].iter().any(|name| usage.ends_with(&format!(" {name} [OPTIONS]")))
-        || usage.ends_with(" work")
+    let usage = format!("{} ", usage.trim_end());
+    let is_of = |command: &&str| usage.contains(&format!(" {command} "));
+    let is_word = |name: &String| !name.starts_with('-');
+    let is_named = |argument: &&str| names.iter().any(|name| name == argument || *argument == WORD && is_word(name));
+    let row =
+        UNEXPECTED.iter().find(|(commands, arguments, _)| commands.iter().any(is_of) && arguments.iter().any(is_named));
+    row.map(|(_, _, sentence)| *sentence)
 }

@@ -79,9 +79,12 @@ pub(super) fn of_tool() -> Command {
         ))))
         .subcommands(of_operators().map(of_a_store))
         .subcommand(
-            about("create-table", "Create the tables of a MySQL or PostgreSQL store")
-                .arg(store())
-                .arg(flag("print").help("Only print the SQL statements, for a migration")),
+            about(
+                "create-table",
+                "Create the tables of a MySQL or PostgreSQL store; ?table=NAME in the URL names them",
+            )
+            .arg(store())
+            .arg(flag("print").help("Only print the SQL statements, for a migration")),
         )
 }
 

@@ -61,7 +61,7 @@ debug_as_display!(AddError);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum AddErrorKind {
-    /// The name of the event, or the name in its `mutex_name`, is invalid.
+    /// The name of the event, the name in its `mutex_name`, or a name in its `environments` is invalid.
     Name,
     /// The schedule already has an event with this name.
     Duplicate,

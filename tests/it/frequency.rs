@@ -160,7 +160,7 @@ fn an_event_runs_in_its_environments_and_nowhere_else() {
                 .environments(["production"]),
         )
         .unwrap()
-        .add(event("Here").every_minute().environments(["production", "staging ", "stag"]))
+        .add(event("Here").every_minute().environments(["production", "staging-2", "stag"]))
         .unwrap()
         .add(event("here, too").every_minute().environments(["staging".to_owned()]).environments(["staging"]))
         .unwrap();
@@ -207,6 +207,12 @@ fn a_schedule_that_was_not_told_where_it_is_takes_no_event_with_environments() {
             error.to_string(),
             "event `e`: its `environments(..)` has no name, or an empty name: name the environments in which it runs"
         );
+    }
+    for list in ["production,staging", "production;staging", "production|staging", "production staging", "staging\t"] {
+        let error = schedule.add(only(&[list])).unwrap_err();
+        let way_out = "write each name by itself, as in `environments([\"production\", \"staging\"])`";
+        assert!(error.to_string().ends_with(&format!(" is not one name: {way_out}")), "{error}");
+        assert_eq!(error.kind(), AddErrorKind::Name);
     }
     schedule.add(only(&["staging"])).unwrap();
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Event;
+use crate::base::escape::Quoted;
 use crate::event::add_error::AddErrorKind;
 use crate::event::filter::{Environments, Filter};
 use crate::time::tick::Tick;
@@ -13,7 +14,8 @@ impl Event {
     /// `names`. Upper and lower case matter. In another environment, the event is never due, and a run by hand is
     /// skipped as filtered out.
     ///
-    /// `add` refuses an empty list, an empty name, and a second, different list. `add` also refuses the event if the
+    /// `add` refuses an empty list, an empty name, a name with white space, `,`, `;` or `|`, and a second, different
+    /// list. `add` also refuses the event if the
     /// schedule has no environment, or if its environment differs from a name only in upper and lower case.
     ///
     /// ```
@@ -32,10 +34,18 @@ impl Event {
     /// ```
     pub fn environments<E: Into<Arc<str>>>(self, names: impl IntoIterator<Item = E>) -> Self {
         let names: Arc<[Arc<str>]> = names.into_iter().map(Into::into).collect();
+        let is_list = |name: &&Arc<str>| name.contains(|char: char| ",;|".contains(char) || char.is_whitespace());
         let event = if names.is_empty() || names.iter().any(|name| name.is_empty()) {
             let message =
                 "its `environments(..)` has no name, or an empty name: name the environments in which it runs";
             self.refused(AddErrorKind::Missing.because(message))
+        } else if let Some(list) = names.iter().find(is_list) {
+            let message = format_args!(
+                "`environments(..)`: {} is not one name: write each name by itself, as in \
+                 `environments([\"production\", \"staging\"])`",
+                Quoted::new(list)
+            );
+            self.refused(AddErrorKind::Name.because(message))
         } else {
             self
         };

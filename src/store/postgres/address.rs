@@ -185,6 +185,7 @@ mod tests {
             ("postgres://u:sec#ret@h/app", "has a #; in a password, write %23 for a #"),
             ("postgres://u:p@h/app?pass=secret", &unknown("did you mean `password`? It")),
             ("postgres://u:p@h/app?prefix=secret", &unknown("did you mean `table`? It")),
+            ("postgres://u:p@h/app?schema=secret", &unknown("did you mean `table`? It")),
             ("postgres://u:p@h/app?ssl-mode=secret", &unknown("did you mean `sslmode`? It")),
             ("postgres://u:p@h/app?nothing=secret", &unknown("it")),
             ("postgres://u:secret@h,%2Frun%2Fpg/app", "lists a socket and a host: name only sockets or only hosts"),

@@ -74,7 +74,8 @@ impl ServerAddress for Address {
                 let (hosts, path) = split_hosts(url, 26379)?;
                 let (name, database) = path.split_once('/').unwrap_or((path, ""));
                 let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
-                url.refuse_if(name.is_empty() || !name.bytes().all(is_plain), NO_PRIMARY)?;
+                let is_database = database.is_empty() && name.parse::<u8>().is_ok();
+                url.refuse_if(name.is_empty() || is_database || !name.bytes().all(is_plain), NO_PRIMARY)?;
                 let topology = Topology::Sentinel { primary: name.to_owned(), login: login_of_sentinels };
                 (hosts.iter().map(|host| format!("redis://{host}/{database}")).collect(), topology)
             }
@@ -288,6 +289,20 @@ mod tests {
             ),
             ("redis+sentinel://u:secret@h", NO_PRIMARY),
             ("redis+sentinel://h/a%20b", NO_PRIMARY),
+            ("redis+sentinel://h/0", NO_PRIMARY),
+            (
+                "redis://:se;cret@h:6379;prefix=secret",
+                "has a ;: options begin with ?, and & separates them; in a path, a password or a value, write %3B for a ;",
+            ),
+            (
+                "redis://h?prefix=secret;timeout=2s",
+                "has a ;: options begin with ?, and & separates them; in a path, a password or a value, write %3B for a ;",
+            ),
+            (
+                "redis://h/0?ssl_cert_reqs=secret",
+                "has an unknown option behind the ?: for TLS, write rediss://. It takes `prefix`, `timeout` and `wait`; in a password, \
+                 write %3F for a ?",
+            ),
             (
                 "redis+sentinel://h/main?sentinel=secret",
                 "has an unknown option behind the ?: did you mean `sentinel_user` or `sentinel_password`? It takes `prefix`, `timeout`, `wait`, `sentinel_user` and \

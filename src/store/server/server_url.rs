@@ -8,6 +8,9 @@ use std::time::Duration;
 use crate::base::error::InvalidOptions;
 use crate::base::escape::{percent_decoded, surplus_around};
 
+const SEMICOLON: &str =
+    "has a ;: options begin with ?, and & separates them; in a path, a password or a value, write %3B for a ;";
+
 /// The address of a server, with the login. `Display` never shows the login.
 pub(crate) trait ServerAddress: fmt::Display + Sized + Send + Sync + 'static {
     /// The kind of server, as in "redis".
@@ -42,6 +45,8 @@ pub(crate) trait ServerAddress: fmt::Display + Sized + Send + Sync + 'static {
 pub(crate) struct ServerUrl<'a> {
     /// The kind of server, as in "redis".
     kind: &'static str,
+    /// The part of a URL that asks for TLS.
+    tls: &'static str,
     /// The scheme, in lower case.
     pub(crate) scheme: String,
     /// The text between the scheme's colon and the question mark.
@@ -55,13 +60,15 @@ impl<'a> ServerUrl<'a> {
         let (scheme, rest) = url.split_once(':').unwrap_or(("", url));
         let (place, options) = rest.split_once('?').unwrap_or((rest, ""));
         let options = options.split('&').filter(|option| !option.is_empty()).collect();
-        let parsed = Self { kind: A::KIND, scheme: scheme.to_ascii_lowercase(), place, options };
+        let parsed = Self { kind: A::KIND, tls: A::TLS, scheme: scheme.to_ascii_lowercase(), place, options };
         surplus_around(url).map_or(Ok(()), |around| Err(parsed.wrong(around)))?;
         parsed.refuse_if(!url.contains(':'), format_args!("has no scheme: it begins with {}://", A::SCHEMES[0]))?;
         if let Some((last, others)) = A::SCHEMES.split_last().filter(|_| !A::SCHEMES.contains(&&*parsed.scheme)) {
             return Err(parsed.wrong(format_args!("has an unknown scheme: write {} or {last}", others.join(", "))));
         }
         parsed.refuse_if(rest.contains('#'), "has a #; in a password, write %23 for a #")?;
+        let behind_login = rest.rsplit('@').next().unwrap_or_default();
+        parsed.refuse_if(behind_login.contains(';'), SEMICOLON)?;
         Ok(parsed)
     }
 
@@ -115,10 +122,13 @@ impl<'a> ServerUrl<'a> {
         let Some(option) = self.options.iter().find(|option| !is_of_driver(option)) else { return Ok(()) };
         let known = [of_store, of_driver].concat();
         let name = option.split('=').next().unwrap_or_default();
-        // The first option of a store sets its namespace. The stores have two words for it.
-        let of_other_store = matches!(name, "prefix" | "table").then(|| format!("did you mean `{}`?", of_store[0]));
-        let it = match of_other_store.or_else(|| did_you_mean(name, known.iter().copied())) {
-            Some(question) => format!("{question} It"),
+        // The first option of a store sets its namespace. Users know three words for it.
+        let of_other_store =
+            matches!(name, "prefix" | "table" | "schema").then(|| format!("did you mean `{}`?", of_store[0]));
+        let is_tls = ["ssl", "tls"].iter().any(|word| name.to_ascii_lowercase().contains(word));
+        let of_tls = || is_tls.then(|| format!("for TLS, write {}.", self.tls));
+        let it = match of_other_store.or_else(|| did_you_mean(name, known.iter().copied())).or_else(of_tls) {
+            Some(advice) => format!("{advice} It"),
             None => "it".to_owned(),
         };
         let known = quoted(known, "and");
@@ -183,7 +193,13 @@ mod tests {
     }
 
     fn url(options: &str) -> ServerUrl<'_> {
-        ServerUrl { kind: "test", scheme: "t".to_owned(), place: "//h", options: options.split('&').collect() }
+        ServerUrl {
+            kind: "test",
+            tls: "tls=on",
+            scheme: "t".to_owned(),
+            place: "//h",
+            options: options.split('&').collect(),
+        }
     }
 
     #[test]
