@@ -82,19 +82,12 @@ fn a_process_with_nothing_due_asks_the_system_for_next_to_nothing() {
 fn a_process_with_a_due_event_writes_its_state_and_its_end() {
     let test = "process_budget::a_process_with_a_due_event_writes_its_state_and_its_end";
     let count = |calls: &[String], name: &str| calls.iter().filter(|call| call.starts_with(name)).count();
-    // One call wakes those who wait for the first answer of a store. On a busy machine a thread may also wait for another that
-    // was interrupted.
-    let waits = |calls: &Option<Vec<String>>| calls.as_deref().is_some_and(|calls| count(calls, "futex") > 1);
-    let mut calls = calls_of_a_tick(test, "* * * * *");
-    for _ in 0..5 {
-        if waits(&calls) {
-            calls = calls_of_a_tick(test, "* * * * *");
-        }
-    }
-    if let Some(calls) = calls {
-        at_most(62, &calls);
-        let names = ["renameat(", "write(", "clone", "fsync", "futex"];
-        assert_eq!(names.map(|name| count(&calls, name)), [0, 2, 1, 0, 1], "{calls:?}");
+    if let Some(mut calls) = calls_of_a_tick(test, "* * * * *") {
+        // How often one thread waits for another is left to chance.
+        calls.retain(|call| !call.starts_with("futex("));
+        at_most(61, &calls);
+        let names = ["renameat(", "write(", "clone", "fsync"];
+        assert_eq!(names.map(|name| count(&calls, name)), [0, 2, 1, 0], "{calls:?}");
     }
 }
 
