@@ -167,7 +167,7 @@ impl MemoryState {
     }
 
     /// Moves the end of a lease to `until`. Returns whether its owner still held the name.
-    fn end(&mut self, lease: &Lease, until: Moment, now: Moment) -> bool {
+    fn move_end(&mut self, lease: &Lease, until: Moment, now: Moment) -> bool {
         let entry = self.entries.get_mut(lease.name());
         let own = entry.filter(|entry| entry.is_live(now) && entry.owner == lease.owner());
         own.map(|entry| entry.until = until).is_some()
@@ -209,7 +209,7 @@ impl EventMutex for MemoryMutex {
     }
 
     fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
-        self.decide(|state, now| Ok(state.end(lease, now, now)))
+        self.decide(|state, now| Ok(state.move_end(lease, now, now)))
     }
 
     fn describe(&self) -> Description {
@@ -225,7 +225,7 @@ impl EventMutex for MemoryMutex {
         self.decide(|state, now| {
             for slot in releases {
                 let until = slot.asked().minimum_hold().map_or(now, |term| now.plus(term.get()));
-                let is_own = state.end(slot.asked().lease(), until, now);
+                let is_own = state.move_end(slot.asked().lease(), until, now);
                 slot.fill(Ok(is_own));
             }
             for slot in admissions {
@@ -238,7 +238,7 @@ impl EventMutex for MemoryMutex {
     fn extend(&self, leases: &mut [Slot<Lease, bool>], term: Term) {
         self.decide(|state, now| {
             for slot in leases {
-                let is_own = state.end(slot.asked(), now.plus(term.get()), now);
+                let is_own = state.move_end(slot.asked(), now.plus(term.get()), now);
                 slot.fill(Ok(is_own));
             }
         });

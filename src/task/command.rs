@@ -184,39 +184,35 @@ impl Command {
             Some((directory, error)) => {
                 because(&error, format_args!("could not start {self} in {}", directory.display()))
             }
-            None if self.is_missing(error) && self.needs_a_shell().is_some() => {
-                let why = self.needs_a_shell().unwrap_or_default();
-                let shell = if self.in_place { "`-- sh -c 'LINE'`" } else { "`sh -c` or `Event::exec`" };
-                let why = format!("could not start {self}: {error}: {why}, or let a shell read the line, with {shell}");
-                io::Error::new(error.kind(), why)
-            }
-            None if self.is_looked_for(error) => {
-                let path = std::env::var_os("PATH").unwrap_or_default();
-                let path = OneLine(path.to_string_lossy());
-                let why =
-                    format!("could not start {self}: {error}: it is in no folder of PATH={path}: write its whole path");
-                io::Error::new(error.kind(), why)
-            }
-            None => because(error, format_args!("could not start {self}")),
+            None => match self.advice_if_missing(error) {
+                Some(advice) => io::Error::new(error.kind(), format!("could not start {self}: {error}: {advice}")),
+                None => because(error, format_args!("could not start {self}")),
+            },
         }
     }
 }
 
 impl Command {
-    /// Returns whether `error` means that there is no such program. A line for the shell is no program.
-    fn is_missing(&self, error: &io::Error) -> bool {
-        self.arguments.is_some() && error.kind() == io::ErrorKind::NotFound
-    }
-
-    /// Returns whether `error` means that the program is in no folder of this process's `PATH`. This is likely under
-    /// cron, which sets a short `PATH`.
-    fn is_looked_for(&self, error: &io::Error) -> bool {
+    /// Returns what to do if `error` means that there is no such program. A line for the shell is no program. A program
+    /// without a path may be in no folder of this process's `PATH`. This is likely under cron, which sets a short
+    /// `PATH`.
+    fn advice_if_missing(&self, error: &io::Error) -> Option<String> {
+        if self.arguments.is_none() || error.kind() != io::ErrorKind::NotFound {
+            return None;
+        }
+        if let Some(advice) = self.advice_on_shell_line() {
+            let shell = if self.in_place { "`-- sh -c 'LINE'`" } else { "`sh -c` or `Event::exec`" };
+            return Some(format!("{advice}, or let a shell read the line, with {shell}"));
+        }
         let has_own_path = self.environment.iter().any(|(name, _)| name == "PATH");
-        self.is_missing(error) && !has_own_path && !has(&self.program, b'/')
+        (!has_own_path && !has(&self.program, b'/')).then(|| {
+            let path = std::env::var_os("PATH").unwrap_or_default();
+            format!("it is in no folder of PATH={}: write its whole path", OneLine(path.to_string_lossy()))
+        })
     }
 
     /// Returns what to do if the name of the missing program is a part of a line for the shell, and no program.
-    fn needs_a_shell(&self) -> Option<&'static str> {
+    fn advice_on_shell_line(&self) -> Option<&'static str> {
         let program = self.program.to_string_lossy();
         if program.trim().contains(char::is_whitespace) {
             Some("the name of the program has a space: pass its arguments one by one")
