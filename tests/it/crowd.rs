@@ -8,6 +8,7 @@ use crate::fork::{all_succeed, fork, patient, started_again};
 use crate::servers::mariadb::Mariadb;
 use crate::servers::postgres::Postgres;
 use crate::servers::redis::Redis;
+use crate::servers::resp::Reply;
 use crate::sql::SqlServer;
 use crate::support::{noon, until};
 
@@ -99,7 +100,10 @@ fn more_processes_than_mariadb_has_connections_all_run() {
 #[test]
 fn more_processes_than_redis_has_connections_all_run() {
     let server = Redis::with(&format!("maxclients {CONNECTIONS}"));
-    // The asking connection counts, too.
-    let connected = || server.ask(&["CLIENT", "LIST"]).text().lines().count() - 1;
+    // The asking connection counts, too. While the server is full, it has no room for that one.
+    let connected = || match server.try_ask(&["CLIENT", "LIST"]) {
+        Ok(Reply::Text(list)) => list.lines().count() - 1,
+        _ => CONNECTIONS,
+    };
     a_crowd_loses_no_run(&server.url(), connected, || drop(server.ask(&["FLUSHALL"])));
 }
