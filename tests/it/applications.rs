@@ -183,7 +183,7 @@ fn on_files() {
 #[test]
 fn on_redis() {
     let url = crate::servers::redis::Redis::shared().url();
-    let store = soloist::connect(&url).unwrap();
+    let store = soloist::connect(&format!("{url}?timeout=1m")).unwrap();
     assert_claim_reported(&store);
     have_instances(&store);
     are_apart(
@@ -210,12 +210,12 @@ mod on_tables {
     #[track_caller]
     fn in_tables<S: SqlServer>() {
         let url = S::shared().url();
-        let store = soloist::connect(&url).unwrap();
+        let store = soloist::connect(&format!("{url}?timeout=1m")).unwrap();
         assert_claim_reported(&store);
         have_instances(&store);
         are_apart(["shop_mutexes", "billing_mutexes"].map(|table| {
-            let url = format!("{url}?timeout=10s&table={table}");
-            S::create_table(&S::open(&url, std::time::Duration::from_secs(10))).unwrap();
+            let url = format!("{url}?timeout=1m&table={table}");
+            S::create_table(&S::open(&url, std::time::Duration::from_secs(60))).unwrap();
             soloist::connect(&url).unwrap()
         }));
     }

@@ -1,6 +1,5 @@
 //! Schedules of the crate `cron`: compared with its own iterator, and run by ticks.
 
-use std::thread;
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -10,6 +9,7 @@ use fastrand::Rng;
 use soloist::time::ManualClock;
 use soloist::{Entry, Event, MemoryMutex, Report, Run, Schedule, Shutdown};
 
+use crate::changed::start;
 use crate::support::{Diary, HOUR, at, until};
 
 const ZONES: [Tz; 6] = [
@@ -166,19 +166,17 @@ fn a_service_runs_each_of_its_seconds_until_its_last_year_is_over() {
     let schedule = schedule_at(&clock);
     schedule.add(Event::call("year", note.clone()).on(parsed("15,45 * * * * * 2026"))).expect("it is in order");
     schedule.add(Event::call("next", note).on(parsed("5 * * * * * 2027"))).expect("it is in order");
-    thread::scope(|scope| {
-        scope.spawn(|| schedule.work(&shutdown));
-        let ticked = ["year 23:59:15", "year 23:59:45", "next 00:00:05", "next 00:01:05"].iter().try_for_each(|line| {
-            until(|| {
-                clock.advance(Duration::from_secs(1));
-                thread::sleep(Duration::from_millis(5)); // the loop reads the clock
-                diary.lines().iter().any(|noted| noted == line)
-            })
-        });
-        shutdown.trigger();
-        ticked.unwrap_or_else(|why| panic!("{why}: {:?}", diary.lines()));
+    let running = start(&schedule, &shutdown);
+    let expected = [("year 23:59:15", 5), ("year 23:59:45", 30), ("next 00:00:05", 20), ("next 00:01:05", 60)];
+    let ticked = expected.iter().try_for_each(|(line, seconds)| {
+        // No further than to its second, however late the loop reads the clock.
+        (0..*seconds).for_each(|_| clock.advance(Duration::from_secs(1)));
+        until(|| diary.lines().iter().any(|noted| noted == line))
     });
-    assert_eq!(diary.lines(), ["year 23:59:15", "year 23:59:45", "next 00:00:05", "next 00:01:05"]);
+    shutdown.trigger();
+    running.join().unwrap();
+    ticked.unwrap_or_else(|why| panic!("{why}: {:?}", diary.lines()));
+    assert_eq!(diary.lines(), expected.map(|(line, _)| line));
 }
 
 #[test]

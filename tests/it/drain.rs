@@ -27,7 +27,7 @@ struct Servers {
 }
 
 impl Servers {
-    /// Starts the server of this number. Its task takes 20 seconds, and writes down where it begins and how it ends.
+    /// Starts the server of this number. Its task takes 15 seconds, and writes down where it begins and how it ends.
     fn start(&mut self, number: usize) {
         let (clock, diary, seen) = (Clock::from(&self.clock), self.diary.clone(), Arc::clone(&self.seen));
         let task = move |run: &Run| {
@@ -38,7 +38,7 @@ impl Servers {
                 let (now, reason) = (clock.moment(), run.cancel_reason());
                 match reason {
                     Some(reason) => break reason.keyword(),
-                    None if now.since(begun) >= 20 * SECOND => break "done",
+                    None if now.since(begun) >= 15 * SECOND => break "done",
                     None => *seen.lock().unwrap() = Some(now),
                 }
                 thread::sleep(Duration::from_millis(1)); // until its next read of the clock
@@ -431,6 +431,16 @@ mod signals {
         u64::from_str_radix(pending, 16).is_ok_and(|mask| (mask >> (signal - 1)) & 1 == 1)
     }
 
+    /// Returns whether all threads of this process sleep, so that its signals are handled.
+    fn is_at_rest(process: u32) -> bool {
+        let mut threads = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+        let has_work = |thread: std::fs::DirEntry| {
+            let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+            stat.rsplit_once(") ").is_some_and(|(_, fields)| fields.starts_with(['R', 'D']))
+        };
+        !threads.any(has_work)
+    }
+
     /// Starts a worker with a drain of an hour.
     fn start<'a>(fleet: &'a Fleet, options: &str) -> Worker<'a> {
         let mut worker = Worker::start(fleet, "first", &format!("--drain-ms 3600000 {options}"));
@@ -447,9 +457,12 @@ mod signals {
             for signal in ["-TERM", "-TERM", "-INT"].into_iter().take(if third { 3 } else { 2 }) {
                 worker.signal(signal);
                 if signal == "-TERM" {
-                    // The next one must come when this one was handled, or both count as one.
-                    until(|| !is_pending(worker.pid(), SIGTERM)).expect("it is delivered");
-                    thread::sleep(SECOND);
+                    // The next one must come when this one was handled, or both count as one. A thread may wake a thread
+                    // that was seen at rest, so the check is made twice.
+                    let process = worker.pid();
+                    until(|| !is_pending(process, SIGTERM) && is_at_rest(process) && is_at_rest(process))
+                        .expect("it is handled");
+                    thread::sleep(SECOND); // signals within a tenth of it count as one
                 }
             }
             let (lines, _) = worker.ended_by(if third { SIGINT } else { SIGTERM });

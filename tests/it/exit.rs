@@ -32,6 +32,21 @@ const WAYS: [&str; 2] = ["renewed", "fixed"];
 /// The longest remaining lease of another run after the process has gone.
 const FEW_SECONDS: Duration = Duration::from_secs(5);
 
+/// The longest time that an exit waits for its stores. A machine that stood still for so long has shown nothing.
+const STORES_ANSWER: Duration = Duration::from_secs(3);
+
+/// Starts a process up to five times, until one exits in less time than an exit waits for its stores. Returns the
+/// moment before that exit, the status and the lines.
+#[track_caller]
+fn exit_in_time(start: impl Fn() -> Leaving) -> (Instant, (Option<i32>, Vec<String>)) {
+    let exit = || {
+        let leaving = start();
+        (Instant::now(), leaving.exit())
+    };
+    let is_in_time = |(began, _): &(Instant, _)| began.elapsed() < STORES_ANSWER;
+    std::iter::repeat_with(exit).take(5).find(is_in_time).expect("one of five exits is quick")
+}
+
 /// A process whose run of `other` goes on, and which waits for a word before it exits.
 struct Leaving {
     child: Child,
@@ -317,7 +332,7 @@ fn stuck() -> Scripted {
 fn what_the_exiting_thread_performs_is_given_back_once_and_the_rest_ends_soon() {
     for way in WAYS {
         for place in PLACES {
-            let (status, said) = Leaving::start(place, way, "talking").exit();
+            let (_, (status, said)) = exit_in_time(|| Leaving::start(place, way, "talking"));
             assert_eq!(
                 (status, said),
                 (Some(3), vec!["forget report".into(), "extend other 5s".into()]),
@@ -330,7 +345,8 @@ fn what_the_exiting_thread_performs_is_given_back_once_and_the_rest_ends_soon() 
 #[test]
 fn what_a_task_works_under_whose_own_thread_exits_is_not_given_back_while_the_task_is_at_work() {
     for way in WAYS {
-        let (status, mut said) = Leaving::start("a thread of the task's own", way, "talking").exit();
+        let start = || Leaving::start("a thread of the task's own", way, "talking");
+        let (_, (status, mut said)) = exit_in_time(start);
         said.sort_unstable();
         assert_eq!((status, said), (Some(3), vec!["extend other 5s".into(), "extend report 5s".into()]), "{way}");
     }
@@ -368,10 +384,10 @@ fn a_run_that_ends_its_process_is_on_record_as_a_failure() {
 fn what_is_to_be_held_longer_is_held_longer() {
     for way in ["renewed and held", "fixed and held"] {
         let began = Instant::now();
-        let (status, mut said) = Leaving::start("task", way, "talking").exit();
+        let (_, (status, mut said)) = exit_in_time(|| Leaving::start("task", way, "talking"));
         said.sort_unstable();
         // The lease lasts half a minute from the grant; no more time can have passed.
-        let least = 30 - began.elapsed().as_secs();
+        let least = 30_u64.saturating_sub(began.elapsed().as_secs());
         let is_held = |line: &str, name| {
             let rest = line.strip_prefix("release_after ")?.strip_prefix(name)?.trim().strip_suffix('s')?;
             Some((least..=30).contains(&rest.parse::<u64>().ok()?))
@@ -383,13 +399,13 @@ fn what_is_to_be_held_longer_is_held_longer() {
 
 #[test]
 fn a_store_that_can_not_extend_is_asked_only_for_what_it_can() {
-    let (status, said) = Leaving::start("task", "fixed", "talking, without extend").exit();
+    let (_, (status, said)) = exit_in_time(|| Leaving::start("task", "fixed", "talking, without extend"));
     assert_eq!((status, said), (Some(3), vec!["forget report".into()]));
 }
 
 #[test]
 fn a_guard_ends_soon() {
-    let (status, mut said) = Leaving::start("task, beside a guard", "renewed", "talking").exit();
+    let (_, (status, mut said)) = exit_in_time(|| Leaving::start("task, beside a guard", "renewed", "talking"));
     said.sort_unstable();
     let expected = ["extend guarded 5s", "extend other 5s", "forget report"].map(String::from);
     assert_eq!((status, said), (Some(3), expected.to_vec()));
@@ -398,7 +414,7 @@ fn a_guard_ends_soon() {
 #[test]
 fn a_return_from_main_lets_the_runs_of_other_threads_end_soon() {
     for way in WAYS {
-        let (status, said) = Leaving::start("a return from main", way, "talking").exit();
+        let (_, (status, said)) = exit_in_time(|| Leaving::start("a return from main", way, "talking"));
         assert_eq!((status, said), (Some(0), vec!["extend other 5s".into()]), "{way}");
     }
 }
@@ -499,6 +515,11 @@ mod on_redis {
     use super::*;
     use crate::servers::redis::Redis;
 
+    /// Returns the URL of the server with a time limit that also suffices on a busy machine.
+    fn patient_url(server: &Redis) -> String {
+        format!("{}?timeout=1m", server.url())
+    }
+
     /// Returns how long the server will still hold the lease of this event; `None`: it is free.
     fn left(server: &Redis, event: &str) -> Option<Duration> {
         let left = server.ask(&["PTTL", &format!("{{soloist}}:lease/{event}")]).number();
@@ -518,16 +539,21 @@ mod on_redis {
     fn the_lease_of_an_exiting_task_is_free_at_once_and_those_of_others_within_seconds() {
         let server = Redis::start();
         for way in WAYS {
+            let exit_at = |place| {
+                let start = || {
+                    server.ask(&["FLUSHALL"]); // another try needs free leases
+                    Leaving::start(place, way, &patient_url(&server))
+                };
+                let (exited, (status, _)) = exit_in_time(start);
+                assert_eq!(status, Some(3), "{place}, {way}");
+                exited
+            };
             for place in PLACES {
-                let leaving = Leaving::start(place, way, &server.url());
-                let exited = Instant::now();
-                assert_eq!(leaving.exit().0, Some(3), "{place}, {way}");
+                let exited = exit_at(place);
                 assert_eq!(left(&server, "report"), None, "{place}, {way}");
                 assert_ends_soon(&server, "other", exited);
             }
-            let leaving = Leaving::start("a thread of the task's own", way, &server.url());
-            let exited = Instant::now();
-            assert_eq!(leaving.exit().0, Some(3), "{way}");
+            let exited = exit_at("a thread of the task's own");
             assert_ends_soon(&server, "report", exited);
             assert_ends_soon(&server, "other", exited);
         }
@@ -536,7 +562,7 @@ mod on_redis {
     #[test]
     fn a_signal_that_nobody_handles_lets_leases_end_with_their_terms() {
         let server = Redis::start();
-        let mut leaving = Leaving::start("task", "renewed", &server.url());
+        let mut leaving = Leaving::start("task", "renewed", &patient_url(&server));
         let pid = leaving.child.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("there is kill").success());
         leaving.child.wait().expect("it is ours");
@@ -548,12 +574,14 @@ mod on_redis {
     #[test]
     fn the_lease_of_a_command_outlasts_its_watchdog() {
         let server = Redis::start();
-        for way in WAYS {
-            let (leaving, group) = Leaving::beside_a_command(way, &server.url());
+        let outlasts = |way| {
+            let (leaving, group) = Leaving::beside_a_command(way, &patient_url(&server));
             let exited = Instant::now();
             assert_eq!(leaving.exit().0, Some(3), "{way}");
+            let is_in_time = exited.elapsed() < STORES_ANSWER;
             let (soon, left_then) = (FEW_SECONDS + Duration::from_secs(2), left(&server, "other"));
-            assert!(left_then.map_or(exited.elapsed() > soon, |left| left <= soon), "{way}: {left_then:?}");
+            let ends_soon = left_then.map_or(exited.elapsed() > soon, |left| left <= soon);
+            assert!(ends_soon || !is_in_time, "{way}: {left_then:?}");
             let lease_ended_first = AtomicBool::new(false);
             let ended = until(|| {
                 // In this order: a lease that ends after this read does not count.
@@ -563,8 +591,12 @@ mod on_redis {
                 !lives
             });
             ended.expect("the watchdog ends it");
-            assert!(!lease_ended_first.into_inner(), "{way}: its lease ended first");
             server.ask(&["FLUSHALL"]);
+            is_in_time && !lease_ended_first.into_inner()
+        };
+        for way in WAYS {
+            // A watchdog that gets no turn for six seconds ends the command too late.
+            assert!((0..3).any(|_| outlasts(way)), "{way}: its lease ended first");
         }
     }
 
@@ -572,7 +604,7 @@ mod on_redis {
     fn what_is_to_be_held_longer_is_held_longer() {
         let server = Redis::start();
         for way in ["renewed and held", "fixed and held"] {
-            assert_eq!(Leaving::start("task", way, &server.url()).exit().0, Some(3), "{way}");
+            assert_eq!(Leaving::start("task", way, &patient_url(&server)).exit().0, Some(3), "{way}");
             for event in ["report", "other"] {
                 let left = left(&server, event).expect("it is held");
                 assert!((FEW_SECONDS..=Duration::from_secs(30)).contains(&left), "{way}: {event} is held for {left:?}");
@@ -585,7 +617,7 @@ mod on_redis {
     /// so that the next can have it.
     fn one_in_each_place(server: &Redis) -> [Leaving; PLACES.len()] {
         PLACES.map(|place| {
-            let leaving = Leaving::start(place, "renewed", &server.url());
+            let leaving = Leaving::start(place, "renewed", &patient_url(&server));
             server.ask(&["FLUSHALL"]);
             leaving
         })

@@ -79,7 +79,7 @@ pub(crate) fn eight_workers_share_each_occurrence(fleet: &Fleet, how: Start, eve
     let outputs: Vec<Output> =
         workers.into_iter().map(|worker| worker.wait_with_output().expect("a worker ends")).collect();
     // A machine on which a worker did not get the lock of a file for three seconds has shown nothing.
-    if outputs.iter().any(|output| String::from_utf8_lossy(&output.stderr).contains("for all its locks")) {
+    if outputs.iter().any(|output| String::from_utf8_lossy(&output.stderr).contains(" s for locks")) {
         return 0;
     }
     outputs.iter().for_each(succeeded);
@@ -218,8 +218,9 @@ fn a_worker_fails_on_a_full_disk_and_runs_when_there_is_room_again() {
     succeeded(&fleet.worker("log", &["--without-overlapping"]).output().expect("a worker runs"));
 }
 
-#[test]
-fn the_quick_start_does_the_main_job() {
+/// Starts the example twice, on one new store. Returns both reports.
+#[track_caller]
+fn two_quick_starts() -> [String; 2] {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let quick_start = || {
         let mut command = Command::new(example("quick_start"));
@@ -230,13 +231,18 @@ fn the_quick_start_does_the_main_job() {
     while chrono::Utc::now().timestamp() % 60 > 40 {
         thread::sleep(Duration::from_millis(200));
     }
-    let reports: Vec<String> = [quick_start(), quick_start()]
-        .map(|child| {
-            let output = child.wait_with_output().expect("it ends");
-            succeeded(&output);
-            String::from_utf8(output.stdout).expect("a report is a text")
-        })
-        .into();
+    [quick_start(), quick_start()].map(|child| {
+        let output = child.wait_with_output().expect("it ends");
+        succeeded(&output);
+        String::from_utf8(output.stdout).expect("a report is a text")
+    })
+}
+
+#[test]
+fn the_quick_start_does_the_main_job() {
+    // The task takes five seconds. If the second process begins later, the two have not met, so there are more tries.
+    let have_met = |reports: &[String; 2]| reports.iter().any(|report| report.contains("still running: "));
+    let reports = std::iter::repeat_with(two_quick_starts).take(5).find(have_met).expect("one of five pairs meets");
     let with = |text: &str| reports.iter().filter(|report| report.contains(text)).count();
     assert_eq!((with("reports:generate: running in process"), with("still running: ")), (1, 1), "{reports:#?}");
     assert_eq!(with("carts:remind: running in process"), 1, "{reports:#?}");
