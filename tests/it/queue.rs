@@ -21,6 +21,15 @@ mod replace;
 
 const EVENT: &str = "report";
 
+/// Longer than a test lets pass by seconds, also while the thread of a waiter stands still.
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// Returns the URL of a server with a time limit that also suffices on a busy machine.
+#[cfg(any(feature = "redis", feature = "mysql", feature = "postgres"))]
+fn patient(url: &str) -> String {
+    format!("{url}?timeout=30s")
+}
+
 /// Servers that share a store, with tasks that the test ends.
 #[derive(Clone)]
 struct Fleet {
@@ -168,7 +177,7 @@ fn on_a_file_store_one_waits_and_starts_when_the_run_ends() {
 fn on_redis_one_waits_and_starts_when_the_run_ends() {
     use crate::servers::redis::Redis;
     for server in [Redis::start(), Redis::cluster_node()] {
-        queues_one(soloist::RedisMutex::new(&server.url()).unwrap());
+        queues_one(soloist::RedisMutex::new(&patient(&server.url())).unwrap());
     }
 }
 
@@ -176,7 +185,7 @@ fn on_redis_one_waits_and_starts_when_the_run_ends() {
 #[test]
 fn on_mariadb_one_waits_and_starts_when_the_run_ends() {
     let server = crate::servers::mariadb::Mariadb::start();
-    let store = soloist::MysqlMutex::new(&server.url()).unwrap();
+    let store = soloist::MysqlMutex::new(&patient(&server.url())).unwrap();
     store.create_table().unwrap();
     queues_one(store);
 }
@@ -185,7 +194,7 @@ fn on_mariadb_one_waits_and_starts_when_the_run_ends() {
 #[test]
 fn on_postgres_one_waits_and_starts_when_the_run_ends() {
     let server = crate::servers::postgres::Postgres::start();
-    let store = soloist::PostgresMutex::new(&server.url()).unwrap();
+    let store = soloist::PostgresMutex::new(&patient(&server.url())).unwrap();
     store.create_table().unwrap();
     queues_one(store);
 }
@@ -270,7 +279,7 @@ fn on_a_file_store_all_who_come_at_once_find_a_place() {
 fn on_redis_all_who_come_at_once_find_a_place() {
     use crate::servers::redis::Redis;
     for server in [Redis::start(), Redis::cluster_node()] {
-        all_find_a_place(soloist::RedisMutex::new(&server.url()).unwrap());
+        all_find_a_place(soloist::RedisMutex::new(&patient(&server.url())).unwrap());
     }
 }
 
@@ -278,7 +287,7 @@ fn on_redis_all_who_come_at_once_find_a_place() {
 #[test]
 fn on_mariadb_all_who_come_at_once_find_a_place() {
     let server = crate::servers::mariadb::Mariadb::start();
-    let store = soloist::MysqlMutex::new(&server.url()).unwrap();
+    let store = soloist::MysqlMutex::new(&patient(&server.url())).unwrap();
     store.create_table().unwrap();
     all_find_a_place(store);
 }
@@ -287,7 +296,7 @@ fn on_mariadb_all_who_come_at_once_find_a_place() {
 #[test]
 fn on_postgres_all_who_come_at_once_find_a_place() {
     let server = crate::servers::postgres::Postgres::start();
-    let store = soloist::PostgresMutex::new(&server.url()).unwrap();
+    let store = soloist::PostgresMutex::new(&patient(&server.url())).unwrap();
     store.create_table().unwrap();
     all_find_a_place(store);
 }
@@ -298,7 +307,7 @@ fn a_long_queue_costs_as_many_requests_as_a_short_one() {
         let clock = ManualClock::at(noon());
         let store = Scripted::over(MemoryMutex::with_clock(&clock));
         let fleet = Fleet::on(store.clone(), move |event| {
-            event.every_minute().on_overlap(Overlap::QueueAll(places)).within(Duration::from_secs(600))
+            event.every_minute().on_overlap(Overlap::QueueAll(places)).within(DAY)
         });
         let (run, another) = (fleet.takes(&mutex()), fleet.takes(&place(1)));
         fleet.end(noon());
@@ -447,7 +456,11 @@ fn what_waits_goes_on_to_wait_while_its_store_is_out() {
     for policy in POLICIES {
         let is_out = Arc::new(AtomicBool::new(false));
         let out = Arc::clone(&is_out);
+        // The outage begins with the wait: a run that is replaced ends soon after.
         let store = Scripted::default().before(move |call| {
+            if call.is("admit") && call.names == [place(1)] {
+                out.store(true, Ordering::SeqCst);
+            }
             let asks_for_the_run = call.is("admit") && call.names == [mutex()];
             if out.load(Ordering::SeqCst) && asks_for_the_run { call.times_out() } else { Ok(()) }
         });
@@ -456,7 +469,6 @@ fn what_waits_goes_on_to_wait_while_its_store_is_out() {
         fleet.has_noted("start 0");
         let waits = fleet.ticks(minute(1));
         fleet.waits_at(1);
-        is_out.store(true, Ordering::SeqCst);
         fleet.end(minute(0));
         fleet.end(minute(1));
         assert!(ran(&first.join().unwrap(), EVENT).is_success());
@@ -476,7 +488,7 @@ fn what_waits_goes_on_to_wait_through_an_outage_that_is_longer_than_its_term() {
         let store = Scripted::over(MemoryMutex::with_clock(&clock))
             .before(move |call| if out.load(Ordering::SeqCst) { call.times_out() } else { Ok(()) });
         let fleet = Fleet::on(store, move |event| {
-            event.every_minute().on_overlap(policy).lease_term(Duration::from_secs(5)).within(Duration::from_secs(600))
+            event.every_minute().on_overlap(policy).lease_term(Duration::from_secs(5)).within(DAY)
         });
         let run = fleet.takes(&mutex());
         fleet.end(noon());

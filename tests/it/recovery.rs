@@ -22,13 +22,14 @@ fn end(folder: &str) {
     fs::write(format!("{folder}/report"), "").expect("the folder is there");
 }
 
-/// Lets a process renew its lease while the other is skipped for as long as the task takes.
+/// Lets a process renew its lease while the other is skipped for as long as the task takes. No thread stalls for two
+/// thirds of the term.
 #[track_caller]
 fn a_task_of_three_terms_runs_under_one_lease(fleet: &Fleet) {
     let ends = folder(fleet, "first");
-    let mut first = Worker::start(fleet, "first", &format!("--term 5 --until {ends}"));
+    let mut first = Worker::start(fleet, "first", &format!("--term 9 --until {ends}"));
     let (start, pid) = (first.wait_for("start"), first.pid());
-    let second = Worker::start(fleet, "second", "--ticks 11 --every-ms 1500").succeeds();
+    let second = Worker::start(fleet, "second", "--ticks 11 --every-ms 2700").succeeds();
     assert_eq!(skipped_because_of(&second, pid), 11, "{:?}", what(&second));
     end(&ends);
     let first = first.succeeds();

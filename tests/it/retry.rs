@@ -271,7 +271,7 @@ fn an_event_is_retried_when_it_is_run_by_hand_too() {
     let diary = Diary::default();
     let schedule = Schedule::in_process();
     schedule.add(succeeds_in(2, &diary).retry(Retry::times(2).after(MOMENT))).expect("it is right");
-    let entry = schedule.run_event("import", Utc::now()).expect("it was added");
+    let entry = schedule.run_event("import", noon()).expect("it was added");
     assert!(!entry.is_failure() && entry.to_string().contains("and 2 attempts"), "{entry}");
     let last = schedule.status().events.remove(0).last_run.expect("it ran");
     assert_eq!((last.attempts, last.result), (2, OutcomeKind::Succeeded));

@@ -46,6 +46,12 @@ fn every_test_that_the_page_names_is_there() {
     }
 }
 
+/// Returns the URL of a server with a time limit that also suffices on a busy machine.
+#[cfg(any(feature = "redis", all(feature = "mysql", feature = "postgres")))]
+fn patient(url: String) -> String {
+    url + "?timeout=30s"
+}
+
 #[track_caller]
 fn rise(tokens: &[u64]) {
     assert!(tokens.is_sorted_by(|earlier, later| earlier < later), "tokens rise: {tokens:?}");
@@ -283,12 +289,13 @@ macro_rules! on_every_store {
 
         $(#[test]
         fn $scenario() {
-            super::$scenario(&Fleet::on($server.url()));
+            super::$scenario(&Fleet::on(patient($server.url())));
         })*
 
         #[test]
         fn after_a_crash_a_server_frees_the_event_when_its_term_is_over() {
-            super::after_a_crash_a_server_frees_the_event_when_its_term_is_over(&Fleet::on($server.url()));
+            let fleet = Fleet::on(patient($server.url()));
+            super::after_a_crash_a_server_frees_the_event_when_its_term_is_over(&fleet);
         }
     };
 }

@@ -15,7 +15,7 @@ use soloist::{
 };
 
 use crate::scripted::Scripted;
-use crate::support::{noon, ran, skipped, until};
+use crate::support::{HOUR, noon, ran, skipped, until};
 
 const EVENT: &str = "resize";
 const SLOTS: usize = 3;
@@ -122,7 +122,7 @@ fn on_redis_as_many_run_as_may() {
         let servers = std::cell::RefCell::new(Vec::new());
         on(|| {
             let server = start();
-            let store = soloist::RedisMutex::new(&server.url()).unwrap();
+            let store = soloist::RedisMutex::builder(&server.url()).timeout(crate::support::PATIENCE).build().unwrap();
             servers.borrow_mut().push(server);
             Arc::new(store)
         });
@@ -136,7 +136,8 @@ fn on_mariadb_as_many_run_as_may() {
     let next = AtomicUsize::new(0);
     on(|| {
         let table = format!("soloist_{}", next.fetch_add(1, Ordering::SeqCst));
-        let store = soloist::MysqlMutex::builder(&server.url()).table(&table).build().unwrap();
+        let builder = soloist::MysqlMutex::builder(&server.url()).table(&table);
+        let store = builder.timeout(crate::support::PATIENCE).build().unwrap();
         store.create_table().unwrap();
         Arc::new(store)
     });
@@ -149,7 +150,8 @@ fn on_postgres_as_many_run_as_may() {
     let next = AtomicUsize::new(0);
     on(|| {
         let table = format!("soloist_{}", next.fetch_add(1, Ordering::SeqCst));
-        let store = soloist::PostgresMutex::builder(&server.url()).table(&table).build().unwrap();
+        let builder = soloist::PostgresMutex::builder(&server.url()).table(&table);
+        let store = builder.timeout(crate::support::PATIENCE).build().unwrap();
         store.create_table().unwrap();
         Arc::new(store)
     });
@@ -284,7 +286,7 @@ fn the_first_of_those_who_wait_ask_for_the_slots_and_the_others_read() {
     let crowd = Crowd::default();
     let waiting: Vec<_> = (0..=SLOTS)
         .map(|number| {
-            let event = crowd.event(SLOTS).on_overlap(Overlap::QueueAll(5)).within(Duration::from_secs(600));
+            let event = crowd.event(SLOTS).on_overlap(Overlap::QueueAll(5)).within(24 * HOUR);
             let server = server(&store, event);
             let waits = thread::spawn(move || server.run_due(minute(number.try_into().unwrap())));
             // Each waiter reads the queue, takes a place, and reads whether it is the first.

@@ -247,9 +247,10 @@ fn gets_sigterm(name: &str, role: &str) -> Option<Output> {
     Some(output)
 }
 
-fn terminate_while(role: &str, telling: Duration) {
+/// Ends a process whose subscriber takes this long for the notice of the end.
+fn terminate_while(role: &str, telling: Duration, grace: Duration) {
     tracing::subscriber::set_global_default(Registry::default().with(Slow(telling))).expect("nobody else listens");
-    let shutdown = Shutdown::on_signals().unwrap().with_drain(Duration::ZERO);
+    let shutdown = Shutdown::on_signals().unwrap().with_drain(Duration::ZERO).with_grace(grace);
     let terminate = || signal_hook::low_level::raise(SIGTERM).unwrap();
     let schedule = Schedule::in_process().with_shutdown(&shutdown);
     let is_cancelled = move |run: &Run| {
@@ -284,7 +285,7 @@ fn terminate_while(role: &str, telling: Duration) {
 fn of_a_shutdown_is_told_before_anything_ends() {
     let name = "told::of_a_shutdown_is_told_before_anything_ends";
     if std::env::var_os(ROLE).is_some() {
-        return terminate_while(&role(), Duration::from_millis(200));
+        return terminate_while(&role(), Duration::from_millis(200), PATIENCE);
     }
     for role in ["it sleeps", "it waits", "it is at work"] {
         let output = gets_sigterm(name, role).expect("it is another process");
@@ -300,7 +301,7 @@ fn a_subscriber_that_is_stuck_holds_up_no_shutdown() {
     let name = "told::a_subscriber_that_is_stuck_holds_up_no_shutdown";
     if std::env::var_os(ROLE).is_some() {
         end_if_it_hangs();
-        return terminate_while(&role(), Duration::MAX);
+        return terminate_while(&role(), Duration::MAX, Duration::from_secs(6));
     }
     for role in ["it sleeps", "it waits", "it is at work"] {
         gets_sigterm(name, role).expect("it is another process");

@@ -54,9 +54,13 @@ fn a_run_lasts_as_long_as_any_of_many() {
     assert_eq!(seen, RELEASED);
 }
 
-/// Returns the program that sleeps, to be copied.
-fn sleep_program() -> &'static str {
-    ["/bin/sleep", "/usr/bin/sleep"].into_iter().find(|path| Path::new(path).exists()).expect("there is one")
+/// Copies the program that sleeps. Another process writes the copy: no other command that is started meanwhile has it
+/// open.
+#[track_caller]
+fn copy_sleep(copy: &Path) {
+    let sleep = ["/bin/sleep", "/usr/bin/sleep"].into_iter().find(|path| Path::new(path).exists());
+    let copied = Command::new("cp").arg(sleep.expect("there is one")).arg(copy).status();
+    assert!(copied.expect("there is cp").success());
 }
 
 #[test]
@@ -65,7 +69,7 @@ fn a_run_lasts_as_long_as_a_process_whose_name_is_no_text() {
     for name in [b"\xff) S 1 1".as_slice(), "zw\u{f6}lf Buchsta\u{e4}".as_bytes()] {
         let place = Place::new();
         let program = place.0.path().join(OsStr::from_bytes(name));
-        fs::copy(sleep_program(), &program).unwrap();
+        copy_sleep(&program);
         let event = place.exec("echo $$ >pid; \"$PROGRAM\" 0.6 & exit 0").env("PROGRAM", &program);
         let observed = observe(&place, event.without_overlapping(), |_, _| ());
         assert_eq!(observed.seen, RELEASED, "{}", program.display());
@@ -153,7 +157,7 @@ fn a_process_of_a_hidden_user_holds_up_the_run() {
     let Some(sleep) = std::env::var_os(HIDDEN) else {
         let Some(ground) = Ground::as_root(TEST) else { return };
         let sleep = ground.path().join("sleep");
-        fs::copy(sleep_program(), &sleep).unwrap();
+        copy_sleep(&sleep);
         set_mode(&sleep, 0o4755);
         let line = format!(
             "mount -t proc -o hidepid=2 proc /proc || exit 1

@@ -56,11 +56,12 @@ impl EventMutex for Hangs {
 #[test]
 #[cfg(feature = "redis")]
 fn an_answer_that_comes_too_late_names_the_server_and_its_last_failure() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let schedule = Schedule::new(soloist::connect(&format!("redis://{free}?timeout=1m")).unwrap());
-    let operator = schedule.operator().within(Duration::from_secs(1));
+    use crate::servers::proxy::REFUSING;
+
+    let schedule = Schedule::new(soloist::connect(&format!("{REFUSING}?timeout=1m")).unwrap());
+    let operator = schedule.operator().within(5 * SECOND);
     one_thread().block_on(async {
-        let said = format!("no answer within 1s from redis://{free}/0; its last attempt failed: Connection refused");
+        let said = format!("no answer within 5s from {REFUSING}/0; its last attempt failed: Connection refused");
         let error = timeout(PATIENCE, operator.ask(Schedule::check)).await.expect("it has a limit").unwrap_err();
         assert!(error.to_string().contains(&said), "{error}");
         let status = timeout(PATIENCE, operator.status()).await.expect("it has a limit");

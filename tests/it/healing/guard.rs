@@ -72,7 +72,7 @@ fn a_guard_that_is_not_lost_waits_for_as_long_as_it_is_told() {
 #[test]
 fn a_fixed_guard_ends_with_its_term() {
     let store = MemoryMutex::new();
-    let guard = LeaseGuard::acquire_for(&store, lease("g"), millis(50)).unwrap().expect("nobody holds it");
+    let guard = LeaseGuard::acquire_for(&store, lease("g"), millis(3_000)).unwrap().expect("nobody holds it");
     assert!(guard.wait_lost(PATIENCE) && guard.is_lost());
     let next = acquired(&store, Term::MAX);
     assert!(!guard.release().unwrap());

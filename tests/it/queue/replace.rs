@@ -97,7 +97,7 @@ fn on_a_file_store_an_occurrence_takes_the_place_of_a_run() {
 fn on_redis_an_occurrence_takes_the_place_of_a_run() {
     use crate::servers::redis::Redis;
     for server in [Redis::start(), Redis::cluster_node()] {
-        replaces(soloist::RedisMutex::new(&server.url()).unwrap());
+        replaces(soloist::RedisMutex::new(&patient(&server.url())).unwrap());
     }
 }
 
@@ -105,7 +105,7 @@ fn on_redis_an_occurrence_takes_the_place_of_a_run() {
 #[test]
 fn on_mariadb_an_occurrence_takes_the_place_of_a_run() {
     let server = crate::servers::mariadb::Mariadb::start();
-    let store = soloist::MysqlMutex::new(&server.url()).unwrap();
+    let store = soloist::MysqlMutex::new(&patient(&server.url())).unwrap();
     store.create_table().unwrap();
     replaces(store);
 }
@@ -114,7 +114,7 @@ fn on_mariadb_an_occurrence_takes_the_place_of_a_run() {
 #[test]
 fn on_postgres_an_occurrence_takes_the_place_of_a_run() {
     let server = crate::servers::postgres::Postgres::start();
-    let store = soloist::PostgresMutex::new(&server.url()).unwrap();
+    let store = soloist::PostgresMutex::new(&patient(&server.url())).unwrap();
     store.create_table().unwrap();
     replaces(store);
 }
@@ -165,7 +165,7 @@ fn of_those_who_wait_the_latest_runs() {
 #[test]
 fn who_waits_asks_no_later_run_to_stop() {
     let clock = ManualClock::at(noon());
-    let fleet = Stubborn::on(MemoryMutex::with_clock(&clock), replace);
+    let fleet = Stubborn::on(MemoryMutex::with_clock(&clock), |event| replace(event).within(DAY));
     let first = fleet.ticks(minute(0));
     fleet.0.has_noted("start 0");
     let second = fleet.ticks(minute(1));
@@ -190,7 +190,7 @@ fn who_waits_asks_no_later_run_to_stop() {
 #[test]
 fn who_waits_takes_no_place_behind_a_later_occurrence() {
     let clock = ManualClock::at(noon());
-    let fleet = Stubborn::on(MemoryMutex::with_clock(&clock), |event| replace(event).within(Duration::from_secs(600)));
+    let fleet = Stubborn::on(MemoryMutex::with_clock(&clock), |event| replace(event).within(DAY));
     let first = fleet.ticks(minute(0));
     fleet.0.has_noted("start 0");
     let waiting: Vec<_> = [1, 2, 3]
@@ -291,7 +291,7 @@ fn of_many_who_come_at_once_the_latest_runs() {
 #[test]
 fn who_is_asked_to_stop_is_one_run_and_not_the_one_after_it() {
     let clock = ManualClock::at(noon());
-    let fleet = Fleet::on(MemoryMutex::with_clock(&clock), |event| replace(event).within(Duration::from_secs(600)));
+    let fleet = Fleet::on(MemoryMutex::with_clock(&clock), |event| replace(event).within(DAY));
     let ticks = |number| {
         let server = fleet.server().with_clock(&clock);
         thread::spawn(move || server.run_due(minute(number)))
@@ -408,7 +408,7 @@ fn a_run_by_hand_is_replaced_and_replaces_nothing() {
 fn who_waits_and_who_is_watched_ask_about_once_a_second() {
     let clock = ManualClock::at(noon());
     let store = Scripted::over(MemoryMutex::with_clock(&clock));
-    let fleet = Stubborn::on(store.clone(), |event| replace(event).within(Duration::from_secs(600)));
+    let fleet = Stubborn::on(store.clone(), |event| replace(event).within(DAY));
     let server = fleet.server().with_clock(&clock);
     let first = thread::spawn(move || server.run_due(minute(0)));
     fleet.0.has_noted("start 0");

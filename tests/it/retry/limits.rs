@@ -91,12 +91,12 @@ fn a_missed_occurrence_is_retried_until_the_occurrence_after_its_tick() {
 #[cfg(unix)]
 #[test]
 fn an_attempt_that_could_not_be_started_leaves_its_occurrence_to_nobody() {
-    use std::os::unix::fs::PermissionsExt;
-
     let (clock, directory) = (ManualClock::at(noon()), tempfile::tempdir().expect("a temporary directory"));
     let program = directory.path().join("once");
-    std::fs::write(&program, "#!/bin/sh\nrm \"$0\"; exit 1\n").expect("the folder is ours");
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).expect("the file is ours");
+    // Another process writes the script: no other command that is started meanwhile has it open.
+    let write = r#"printf '#!/bin/sh\nrm "$0"; exit 1\n' >"$0" && chmod 700 "$0""#;
+    let written = std::process::Command::new("sh").args(["-c", write]).arg(&program).status();
+    assert!(written.expect("there is a shell").success());
     let store = MemoryMutex::with_clock(&clock);
     let protected = |event: Event| event.hourly().without_overlapping().on_one_server();
     let event = protected(Event::command("import", &program, [""; 0])).retry(Retry::times(3).after(SECOND));

@@ -64,7 +64,8 @@ on_each_store!(
     an_outage_that_outlasts_the_lease_ends_the_wait,
 );
 
-const PROTECTED: [&str; 4] = ["--without-overlapping", "--term", "2", "--on-one-server"];
+/// No process stalls for two thirds of the term.
+const PROTECTED: [&str; 4] = ["--without-overlapping", "--term", "9", "--on-one-server"];
 
 fn lines(fleet: &Fleet, log: &str, what: &str) -> Vec<Line> {
     read(&fleet.log(log)).into_iter().filter(|line| line.what == what).collect()
@@ -143,7 +144,7 @@ fn a_process_that_exits_between_two_attempts_releases_at_once(server: &Server) {
 
 fn a_broken_lease_ends_the_wait(server: &Server) {
     let waiting = Waiting::begin(Schedule::new(store(&server.url)), |event| {
-        event.in_background().without_overlapping().lease_term(3 * SECOND)
+        event.in_background().without_overlapping().lease_term(9 * SECOND)
     });
     assert!(store(&server.url).break_lease(&name()).expect("it answers").is_some());
     assert!(waiting.ends(NoRetry::LeaseOver).lease_lost_at().is_some());
@@ -158,7 +159,7 @@ fn an_outage_between_two_attempts_costs_no_attempt(server: &Server) {
             told.note("waits");
         }
     });
-    let event = succeeds_in(2, &diary).lease_term(20 * SECOND).in_background();
+    let event = succeeds_in(2, &diary).lease_term(60 * SECOND).in_background();
     schedule.add(event.retry(Retry::times(1).after(SECOND))).expect("it is right");
     let report = thread::scope(|scope| {
         let tick = scope.spawn(|| schedule.run_due(noon()));
@@ -179,7 +180,7 @@ fn an_outage_that_outlasts_the_lease_ends_the_wait(server: &Server) {
         return; // Files have no server that could be stopped.
     }
     let waiting = Waiting::begin(Schedule::new(store(&server.url)), |event| {
-        event.in_background().without_overlapping().lease_term(2 * SECOND)
+        event.in_background().without_overlapping().lease_term(6 * SECOND)
     });
     (server.pause)();
     let outcome = waiting.ends(NoRetry::LeaseOver);
