@@ -202,7 +202,7 @@ fn an_admission_that_is_refused_writes_nothing() {
 fn each_costs(figure_name: &str, attributes: fn(Event) -> Event) -> f64 {
     let server = Redis::start();
     let of_a_tick = |events: u32| {
-        let schedule = soloist::Schedule::new(patient(&server.url()));
+        let schedule = soloist::Schedule::new(RedisMutex::new(&server.url()).unwrap());
         for number in 0..events {
             let event = Event::call(format!("event-{number:03}"), |_| {}).every_minute();
             schedule.add(event.without_overlapping().on_one_server().apply(attributes)).unwrap();

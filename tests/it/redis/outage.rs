@@ -641,12 +641,12 @@ fn the_last_handle_gives_back_what_it_may_hold() {
 fn a_grant_whose_term_was_over_when_its_answer_came_is_not_run() {
     let server = Redis::start();
     let (proxy, diary) = (Proxy::of(&server), Diary::default());
-    let mutex = RedisMutex::builder(&proxy.url()).timeout(Duration::from_secs(32)).build().unwrap();
+    let mutex = RedisMutex::builder(&proxy.url()).timeout(Duration::from_secs(30)).build().unwrap();
     let schedule = Schedule::new(mutex);
     let event = Event::call("report", diary.task("ran")).every_minute();
     schedule.add(event.on_one_server().without_overlapping_for(Duration::from_secs(14))).unwrap();
     assert_ran(&schedule.run_due(noon()));
-    // The second request after sixteen seconds finds the lease as its own: but it ended fourteen seconds after the
+    // The second request after fifteen seconds finds the lease as its own: but it ended fourteen seconds after the
     // first request.
     proxy.fault_once(Fault::ReplyLost);
     let report = schedule.run_due(minute(1));
