@@ -11,6 +11,7 @@
 //! - an occurrence starts twice if the store lost its data in between, or if a failover lost one of the two
 //!   claims; runs whose grants such a failover lost overlap, too;
 //! - tokens fall if a replica whose clock was behind became the primary;
+//! - a call is not answered, or a lease not released, if the machine was later than the time limit of a call;
 //! - an occurrence starts nowhere if every reply named a live lease, if its holder was killed, stopped or cut off
 //!   before the start, if the event was paused, or if the store replied to no request;
 //! - a paused event starts if the store lost its data meanwhile, or if its run was admitted before the pause was

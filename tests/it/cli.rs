@@ -54,7 +54,8 @@ impl Place {
 
     /// Makes a place with a store on this server, in a namespace of its own.
     fn on(server: &Redis) -> Self {
-        Self { store: server.url(), ..Self::new() }
+        // So long that a call on a busy machine is answered.
+        Self { store: server.url() + "?timeout=20s", ..Self::new() }
     }
 
     fn path(&self, name: &str) -> PathBuf {

@@ -1,6 +1,7 @@
 //! The store on file, and faults of its directory, its files and its processes.
 
 use std::fs;
+use std::iter;
 use std::path::{Path, PathBuf};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -127,6 +128,26 @@ fn admitted(mutex: &FileMutex, admission: &Admission) -> Grant {
     match admission.ask(mutex).unwrap() {
         Admitted::Granted(grant) => grant,
         refused => panic!("{refused:?}"),
+    }
+}
+
+/// Repeats a call until it has got its locks. A busy machine may not give a thread its turn in the time of one call,
+/// whose error says so.
+fn patiently<T>(call: impl FnMut() -> Result<T, MutexError>) -> Result<T, MutexError> {
+    let answer = iter::repeat_with(call).find(|answer| !answer.as_ref().is_err_and(waited_in_vain));
+    answer.expect("it asks until it is told")
+}
+
+fn waited_in_vain(error: &MutexError) -> bool {
+    error.to_string().ends_with(" waits at most 3 s for locks")
+}
+
+/// Releases a lease, which ends also if the call has waited for its lock in vain.
+#[track_caller]
+fn release(mutex: &FileMutex, lease: &Lease) {
+    match mutex.forget(lease) {
+        Ok(was_ours) => assert!(was_ours, "{} was lost", lease.name()),
+        Err(error) => assert!(waited_in_vain(&error), "{error}"),
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use soloist::store::{Admission, Batch, Lease, Slot};
-use soloist::{Event, EventMutex, MutexError, MutexName, Report, Schedule, Term};
+use soloist::{Event, EventMutex, MutexError, MutexName, RedisMutex, Report, Schedule, Term};
 
 use crate::servers::redis::Redis;
 use crate::servers::resp::Reply;
@@ -32,9 +32,26 @@ fn minute(number: i64) -> DateTime<Utc> {
     noon() + TimeDelta::minutes(number)
 }
 
+/// The timeout of calls that are to be answered, however busy the machine is.
+const PATIENT: Duration = Duration::from_secs(20);
+
+/// Returns a store whose calls are answered on a busy machine, too.
+fn patient(url: &str) -> RedisMutex {
+    RedisMutex::builder(url).timeout(PATIENT).build().expect("a url")
+}
+
 /// Returns a schedule of one event, `report`, that writes `ran` into the diary, with both protections.
 fn schedule(url: &str, diary: &Diary) -> Schedule {
-    let schedule = Schedule::new(soloist::connect(url).expect("a url"));
+    schedule_within(PATIENT, url, diary)
+}
+
+/// Returns a schedule as [`schedule`] does, with the usual timeout: for a server that does not answer.
+fn hasty_schedule(url: &str, diary: &Diary) -> Schedule {
+    schedule_within(Duration::from_secs(2), url, diary)
+}
+
+fn schedule_within(timeout: Duration, url: &str, diary: &Diary) -> Schedule {
+    let schedule = Schedule::new(RedisMutex::builder(url).timeout(timeout).build().expect("a url"));
     schedule.add(report(diary)).expect("an event");
     schedule
 }

@@ -39,9 +39,12 @@ mod tls;
 mod tokens;
 mod trouble;
 
-/// The timeout of most calls. A call learns in time that a row is locked, also from a server that counts in
-/// seconds. Half of the timeout is kept for a second request, with the delay of a busy machine.
+/// The timeout of calls that meet a fault. A call learns in time that a row is locked, also from a server that counts
+/// in seconds. Half of the timeout is kept for a second request, with the delay of a busy machine.
 const LONG: Duration = Duration::from_secs(4);
+
+/// The timeout of calls that are to be answered, however busy the machine is. A row is waited for ten seconds.
+const PATIENT: Duration = Duration::from_secs(40);
 
 /// The columns that every row has.
 const COLUMNS: &str = "released, term_us, name, owner, token, host, pid, acquired_at, expires_at";
@@ -85,8 +88,13 @@ pub(crate) trait SqlServer: Sized + Send + Sync + 'static {
         server
     }
 
-    /// Returns a new handle on the table.
+    /// Returns a new handle on the table, whose calls are answered on a busy machine, too.
     fn mutex(&self) -> Self::Mutex {
+        Self::open(&self.url(), PATIENT)
+    }
+
+    /// Returns a new handle on the table, for calls that meet a fault.
+    fn hasty(&self) -> Self::Mutex {
         Self::open(&self.url(), LONG)
     }
 

@@ -1,5 +1,7 @@
 //! Every refusal and every cancellation has its cause.
 
+use std::time::Duration;
+
 use super::occurrences::was_killed_at;
 use super::pauses::meets_a_pause;
 use super::queues::{meets_a_later_one, meets_a_waiter};
@@ -9,6 +11,9 @@ use crate::plan::{Kind, OnOverlap};
 
 /// A lease is renewed within this part of its term if the store is available, also after failed attempts.
 const RENEWED_IN: u32 = 4;
+
+/// The shortest time limit of a call. A machine may be so late that a call exceeds its limit without any fault.
+const LIMIT_OF_A_CALL: Duration = Duration::from_secs(2);
 
 pub(super) fn every_answer_has_its_cause(case: &Case<'_>, verdict: &mut Verdict) {
     let began = beginning(case.history);
@@ -66,7 +71,8 @@ fn may_fail(case: &Case<'_>, run: &Run<'_>) -> bool {
         return case.history.faults.iter().any(was_told_to);
     }
     super::attempts::may_have_failed(case, run, text)
-        || text.contains("the lease was not released") && case.outages(run.last, failed).next().is_some()
+        || text.contains("the lease was not released")
+            && (case.outages(run.last, failed).next().is_some() || may_exceed_its_limit(case, run.last, failed))
 }
 
 /// Returns whether the named process ran this occurrence, or had no time to start or to say so.
@@ -141,14 +147,23 @@ pub(super) fn may_have_been_granted(case: &Case<'_>, skip: &Skip<'_>) -> bool {
     may_be && was_cut_off(case, skip)
 }
 
-/// Returns whether the store or this process had a fault while the admission may have been requested.
+/// Returns whether a call between these moments may have exceeded its limit, because the machine was late.
+fn may_exceed_its_limit(case: &Case<'_>, from: At, until: At) -> bool {
+    let limit = nanoseconds(LIMIT_OF_A_CALL);
+    case.late() >= limit && until.saturating_sub(from) >= limit
+}
+
+/// Returns whether the store or this process had a fault while the admission may have been requested, or the machine
+/// was too late for the reply.
 fn was_cut_off(case: &Case<'_>, skip: &Skip<'_>) -> bool {
     let stopped = |fault: &Fault| {
         // Without a server, a process that is stopped while it writes a record keeps the others waiting.
         let is_met = fault.pid == Some(skip.life.pid) || case.history.frees_at_once;
         fault.kind == Kind::Stopped && is_met && fault.touches(skip.since, skip.at)
     };
-    case.outages(skip.since, skip.at).next().is_some() || case.history.faults.iter().any(stopped)
+    case.outages(skip.since, skip.at).next().is_some()
+        || case.history.faults.iter().any(stopped)
+        || may_exceed_its_limit(case, skip.since, skip.at)
 }
 
 /// Returns whether a fault that a lease need not survive fell into the last term before it was lost, or into its

@@ -74,7 +74,7 @@ fn the_question_is_answered_on_a_terminal_and_nowhere_else() {
         assert_eq!(place.read("log").lines().count(), runs, "{seen}");
     }
     let mut person = Person::at(&place, &format!("trap : INT; {line} --again a; echo code $?"));
-    thread::sleep(Duration::from_millis(500)); // it asks by then, most of the time
+    place.until_shown("run them? [y/N] ");
     person.types(CTRL_C);
     let seen = person.has_seen();
     assert!(seen.contains("code 130\n") && !seen.contains(" ran\n"), "{seen}");
@@ -90,7 +90,7 @@ fn a_signal_ends_it_after_the_present_run_and_the_rest_is_left() {
     let at_work = start(slow(&mut place.schedule(&format!("backfill -y carts:remind {FIVE}"))));
     place.wait_for("begun");
     at_work.signal("INT");
-    a_moment();
+    thread::sleep(Duration::from_secs(3)); // it hears of the signal by then
     place.touch("go");
     let ended = at_work.ended();
     assert_eq!(ended.signal, Some(SIGINT), "{ended:?}");

@@ -91,12 +91,17 @@ fn a_verbose_run_tells_of_everything_on_standard_output() {
 
 /// Puts a program in the place of the `sleep` of `carts:remind`.
 pub(super) fn instead_of_sleep(place: &Place, script: &str) -> impl Fn(&mut Command) -> &mut Command + use<> {
-    use std::os::unix::fs::PermissionsExt;
-
-    let (folder, file) = (place.path("bin"), place.path("bin/sleep"));
-    std::fs::create_dir_all(&folder).expect("the folder is ours");
-    std::fs::write(&file, format!("#!/bin/sh\n{script}\n")).expect("the folder is ours");
-    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).expect("it is ours");
+    let folder = place.path("bin");
+    // By another process: a child of another test may inherit a file that this process writes, and nothing can run the
+    // file then.
+    let mut writes = Command::new("sh");
+    writes.args([
+        "-c",
+        r#"mkdir -p bin && printf '#!/bin/sh\n%s\n' "$1" >bin/sleep && chmod 755 bin/sleep"#,
+        "sh",
+        script,
+    ]);
+    succeeds(writes.current_dir(place.folder.path()));
     let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap_or_default());
     move |command| command.env("PATH", &path)
 }

@@ -29,8 +29,8 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *options, void *(*wor
 END
   LD_PRELOAD=$PWD/slow.so "$@"
 }
-stubborn() { # this command, which is ended by a line of the shell
-  $S run --name j --term 15s --grace 200ms -- sh -c "$1; : >ready; while :; do sleep 0.05; done" 2>stubborn.log & p=$!
+stubborn() { # this command, which is ended by a line of the shell, within a grace that a busy shell needs
+  $S run --name j --term 30s --grace ${grace:-6s} -- sh -c "$1; : >ready; while :; do sleep 0.05; done" 2>stubborn.log & p=$!
   until [ -e ready ]; do sleep 0.05; done
   eval "$2"; wait $p; code=$?; cat stubborn.log; exit $code
 }
@@ -161,7 +161,7 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
     // An operator ended it, whatever it makes of that.
     ("stubborn \"trap 'exit 0' TERM\" '$S unlock j >log'", 143, "; exited with 0"),
     ("stubborn \"trap 'exit 5' TERM\" '$S unlock j >log'", 143, "; exited with 5"),
-    ("stubborn \"trap '' TERM\" '$S unlock j >log'", 143, "; ended by signal 9 (SIGKILL)"),
+    ("grace=200ms; stubborn \"trap '' TERM\" '$S unlock j >log'", 143, "; ended by signal 9 (SIGKILL)"),
     ("$S run --name j -- sh -c 'kill -INT $$'", 130, ""),
     // The command's own code.
     ("$S run --name j -- true", 0, ""),
@@ -399,7 +399,7 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
     ("$S run --name j -- .", 69, "could not start `.`: Permission denied"),
     // The lease was lost.
     (
-        "taken --term 2s; $S unlock --force j; wait $p; code=$?; cat taken.log; exit $code",
+        "taken --term 9s; $S unlock --force j; wait $p; code=$?; cat taken.log; exit $code",
         75,
         "; the lease was lost at ",
     ),

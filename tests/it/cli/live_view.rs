@@ -32,7 +32,7 @@ fn a_picture_is_one_request_a_second_whatever_the_number_of_events() {
     let (commands, watched) = asked(&server, |place| {
         let line = format!("exec {} work", example("schedule_cli").display());
         let working = start(&mut on_a_terminal(place, &line));
-        std::thread::sleep(Duration::from_secs(2)); // it checks the store first
+        place.until_shown("\x1b[13;1H"); // it checks the store first, and then draws the picture in the lower half
         working
     });
     // A minute that begins meanwhile reads the pauses, and catches up with nothing.
@@ -47,7 +47,12 @@ fn where_nobody_looks_nothing_is_asked() {
         let shown = std::fs::File::create(place.path("shown")).expect("the folder is ours");
         let working = start(place.schedule("work").stdout(shown));
         until(|| place.read("shown").contains("Ctrl-C ends this")).expect("it works");
-        std::thread::sleep(Duration::from_secs(2)); // it checks the store first
+        let mut monitor = server.monitor();
+        let is_quiet = (0..20).any(|_| {
+            std::thread::sleep(Duration::from_secs(2)); // it checks the store first
+            monitor.commands().is_empty()
+        });
+        assert!(is_quiet, "it goes on asking");
         working
     });
     assert!(commands.len() <= 4, "one read of the pauses where a minute begins: {commands:#?}");

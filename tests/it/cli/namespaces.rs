@@ -22,7 +22,7 @@ fn are_apart([place, other]: [Place; 2]) {
     answer(&mut other.soloist("paused j")).exits_with(1);
     succeeds(&mut place.soloist("resume j"));
 
-    let running = start(&mut place.run("--term 9s --grace 2s --schedule shop", "sleep 600"));
+    let running = start(&mut place.run("--term 18s --grace 2s --schedule shop", "sleep 600"));
     assert_eq!(place.until_held()["application"], "shop");
     succeeds(&mut place.soloist("locks")).says(", application shop ");
     assert_eq!(succeeds(&mut other.soloist("locks")).printed, "nothing is held\n");
@@ -40,7 +40,7 @@ fn two_folders_are_apart() {
 #[test]
 fn two_prefixes_are_apart() {
     let url = Redis::shared().url();
-    are_apart(["prefix=apart-1", "timeout=20s&prefix=apart-2"].map(|options| place_at(&url, options)));
+    are_apart(["prefix=apart-1&timeout=20s", "timeout=20s&prefix=apart-2"].map(|options| place_at(&url, options)));
 }
 
 #[cfg(all(feature = "mysql", feature = "postgres"))]
@@ -49,7 +49,7 @@ fn two_tables_are_apart() {
     use crate::servers::{mariadb::Mariadb, postgres::Postgres};
 
     for url in [Mariadb::shared().url(), Postgres::shared().url()] {
-        let places = ["table=apart_1", "timeout=20s&table=apart_2"].map(|options| place_at(&url, options));
+        let places = ["table=apart_1&timeout=20s", "timeout=20s&table=apart_2"].map(|options| place_at(&url, options));
         for place in &places {
             succeeds(&mut place.soloist("create-table"));
         }

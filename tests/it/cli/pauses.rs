@@ -204,7 +204,7 @@ fn a_pause_is_over_at_its_end() {
 #[test]
 fn a_check_warns_of_a_store_that_forgets() {
     let server = Redis::start();
-    let place = Place::on(&server);
+    let place = Place { store: server.url(), ..Place::new() };
     assert_eq!(succeeds(&mut place.soloist("check")).printed, "the store answers, and nothing is wrong with it\n");
     server.ask(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
     for command in [&mut place.soloist("check"), &mut place.schedule("check")] {

@@ -34,7 +34,7 @@ fn family(place: &Place, options: &str, stays: &str) -> (Running, u32) {
 fn each_signal_reaches_the_whole_group_as_what_it_is(place: impl Fn() -> Place) {
     for (number, name) in ASKING {
         let place = place();
-        let (running, group) = family(&place, "-v", "");
+        let (running, group) = family(&place, "-v --grace 20s", ""); // so long that a busy shell gets the signal
         running.signal(name);
         let answer = running.ended();
         assert_eq!(answer.signal, Some(number), "{name}: {answer:?}");

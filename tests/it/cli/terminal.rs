@@ -11,12 +11,23 @@ use super::*;
 /// Returns a command for a shell line on a terminal of 24 rows and 80 columns. Its standard input is typed there.
 pub(super) fn on_a_terminal(place: &Place, line: &str) -> Command {
     let mut command = Command::new("env");
-    command.args(["--default-signal=HUP,INT,QUIT,TERM,TSTP,TTIN,TTOU,CHLD", "script", "-q", "-e", "-c"]);
-    command.arg(format!("stty rows 24 cols 80; {line}")).arg("/dev/null");
+    command.args(["--default-signal=HUP,INT,QUIT,TERM,TSTP,TTIN,TTOU,CHLD", "script", "-q", "-e", "-f", "-c"]);
+    command.arg(format!("stty rows 24 cols 80; {line}")).arg(SHOWN);
     command.env("TERM", "xterm").env("SHELL", "/bin/sh").env("SOLOIST_STORE", &place.store).env("S", SOLOIST);
     command.env("SCHEDULE_STORE", &place.store).env_remove("NO_COLOR").env_remove("SOLOIST_APP");
     command.current_dir(place.folder.path()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
+}
+
+/// The file with all that a terminal has shown so far.
+const SHOWN: &str = "typescript";
+
+impl Place {
+    /// Waits until the terminal in this place has shown this text.
+    #[track_caller]
+    pub(super) fn until_shown(&self, text: &str) {
+        until(|| self.read(SHOWN).contains(text)).unwrap_or_else(|why| panic!("{why} for {text:?}"));
+    }
 }
 
 /// A person who types at such a terminal.
@@ -28,6 +39,7 @@ pub(super) struct Person {
 impl Person {
     #[track_caller]
     pub(super) fn at(place: &Place, line: &str) -> Self {
+        let _ = std::fs::remove_file(place.path(SHOWN)); // of a person before
         let mut at_work = start(on_a_terminal(place, line).stdin(Stdio::piped()));
         let keys = at_work.0.as_mut().and_then(|child| child.stdin.take());
         Self { at_work, keys }

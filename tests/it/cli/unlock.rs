@@ -21,7 +21,7 @@ fn holder(place: &Place, options: &str, line: &str) -> (Running, u32) {
 
 #[track_caller]
 fn a_holder_that_is_asked_stops_and_its_successor_is_left_alone(place: &Place) {
-    let (first, group) = holder(place, "--term 9s --grace 2s", "sleep 600");
+    let (first, group) = holder(place, "--term 18s --grace 2s", "sleep 600");
     let host = place.until_held()["host"].as_str().expect("it is a name").to_owned();
     // An hour for the request to stop, which outlives its answer.
     let asked = succeeds(&mut place.soloist("unlock j --wait 1h"));
@@ -33,7 +33,7 @@ fn a_holder_that_is_asked_stops_and_its_successor_is_left_alone(place: &Place) {
     first.ended().exits_with(143).says("because an operator frees its lease");
     place.is_free();
 
-    let second = start(&mut place.run("--term 9s --grace 2s", "sleep 5; echo done"));
+    let second = start(&mut place.run("--term 18s --grace 2s", "sleep 8; echo done"));
     let third = place.until_held();
     assert_eq!(third["pid"], second.id());
     assert_eq!(second.ended().exits_with(0).printed, "done\n", "it has renewed its lease");
@@ -63,7 +63,7 @@ fn a_command_that_does_not_hear_is_killed_after_its_grace() {
 fn two_operators_ask_for_the_same() {
     let place = Place::new();
     // The run reads requests after a third of that, when both have asked.
-    let (running, _) = holder(&place, "--term 20s --grace 1s", "sleep 600");
+    let (running, _) = holder(&place, "--term 60s --grace 1s", "sleep 600");
     let asking = [(); 2].map(|()| start(&mut place.soloist("unlock j")));
     for asked in asking {
         asked.ended().exits_with(0).says("j is free");
@@ -77,7 +77,7 @@ const ADVICE: &str = "soloist: j is still held, and is free in ";
 fn a_guard_cannot_be_asked_and_learns_of_force(place: &Place) {
     let store = soloist::connect(&place.store).unwrap();
     let name = MutexName::lease("j").unwrap();
-    let guard = LeaseGuard::acquire(&store, name.clone(), term(12)).unwrap().expect("it is free");
+    let guard = LeaseGuard::acquire(&store, name.clone(), term(30)).unwrap().expect("it is free");
     let began = Instant::now();
     let refused = answer(&mut place.soloist("unlock j --wait 2s")).exits_with(1);
     assert!(began.elapsed() >= Duration::from_secs(2) && refused.printed.is_empty(), "{refused:?}");
@@ -96,7 +96,7 @@ fn a_guard_cannot_be_asked_and_learns_of_force(place: &Place) {
     place.is_free();
     let running = start(&mut place.run("", "until [ -e go ]; do sleep 0.05; done"));
     let next = place.until_held();
-    assert!(guard.wait_lost(Duration::from_secs(30)), "it is told");
+    assert!(guard.wait_lost(Duration::from_secs(60)), "it is told");
     drop(guard);
     assert_eq!(place.holder().map(|now| now["token"].clone()), Some(next["token"].clone()), "it lets go of nothing");
     place.touch("go");
@@ -167,7 +167,7 @@ fn a_function_that_looks_stops() {
 #[test]
 fn both_programs_free_the_same() {
     let place = Place::new();
-    let (running, _) = holder(&place, "--term 9s --grace 2s", "sleep 600");
+    let (running, _) = holder(&place, "--term 18s --grace 2s", "sleep 600");
     succeeds(&mut place.schedule("unlock j")).says("j is free");
     running.ended().exits_with(143);
 }

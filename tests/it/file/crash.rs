@@ -12,7 +12,7 @@ use soloist::{EventMutex, FileMutex, MutexName};
 
 use super::child::{Doing, NAMES, Order, child_command, next_said};
 use super::{Store, assert_names, files, minute, reports, take};
-use crate::support::{holder, until};
+use crate::support::{holder, in_time, until};
 
 #[test]
 fn a_killed_process_frees_its_lease_at_once() {
@@ -82,12 +82,19 @@ fn a_mutex_that_is_locked_for_a_second_is_waited_for() {
     let store = Store::new();
     store.assert_free(&reports());
     let lock = fs::File::options().write(true).open(store.lock()).unwrap();
-    lock.lock().unwrap();
-    std::thread::scope(|scope| {
-        let waits = scope.spawn(|| store.other().create(&store.request(&reports())));
-        std::thread::sleep(Duration::from_secs(1));
-        lock.unlock().unwrap();
-        assert!(waits.join().unwrap().unwrap().is_some());
+    // A call waits for three seconds. Where the machine takes longer, the call is right to fail.
+    in_time(Duration::from_secs(3), || {
+        lock.lock().unwrap();
+        std::thread::scope(|scope| {
+            let began = Clock::system().moment();
+            let waits = scope.spawn(|| store.other().create(&store.request(&reports())).map(|lease| lease.is_some()));
+            std::thread::sleep(Duration::from_secs(1));
+            lock.unlock().unwrap();
+            let answer = waits.join().unwrap();
+            let took = Clock::system().moment().since(began);
+            assert!(took >= Duration::from_secs(3) || answer.unwrap());
+            took
+        })
     });
 }
 

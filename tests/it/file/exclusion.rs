@@ -7,7 +7,7 @@ use soloist::store::{Admission, Admitted};
 use soloist::{EventMutex, FileMutex, MutexName};
 
 use super::torn::put;
-use super::{Store, admitted, files, noon, reports, take};
+use super::{Store, admitted, files, noon, patiently, release, reports, take};
 
 fn name(text: &str) -> MutexName {
     MutexName::lease(text).unwrap()
@@ -23,7 +23,7 @@ fn granted_of(handles: &[FileMutex; 2], asked: [Admission; 2]) -> usize {
     let gate = Barrier::new(2);
     let ask = |(mutex, admission): (&FileMutex, Admission)| {
         gate.wait();
-        usize::from(matches!(admission.ask(mutex).unwrap(), Admitted::Granted(_)))
+        usize::from(matches!(patiently(|| admission.ask(mutex)).unwrap(), Admitted::Granted(_)))
     };
     thread::scope(|scope| {
         let ask = &ask;
@@ -59,9 +59,9 @@ fn those_whose_names_exclude_each_other_do_not_wait_for_each_other() {
                 let admission = unless(store, [wanted, excluding]);
                 gate.wait();
                 for _ in 0..500 {
-                    if let Admitted::Granted(grant) = admission.ask(&mutex).unwrap() {
+                    if let Admitted::Granted(grant) = patiently(|| admission.ask(&mutex)).unwrap() {
                         assert!(!mutex.exists(excluding).unwrap(), "both are held");
-                        assert!(mutex.forget(grant.lease().unwrap()).unwrap());
+                        release(&mutex, grant.lease().unwrap());
                     }
                 }
             });

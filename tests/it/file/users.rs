@@ -46,7 +46,9 @@ impl Ground {
         set_mode(dir.path(), 0o755);
         // The folder of the project may be closed to others.
         let exe = dir.path().join("it");
-        fs::copy(this, &exe).unwrap();
+        // By another process: a child of another test may inherit a file that this process writes, and nothing can run
+        // the file then.
+        assert!(Command::new("cp").arg(this).arg(&exe).status().unwrap().success());
         set_mode(&exe, 0o755);
         Some(Self { dir, exe })
     }

@@ -1,8 +1,10 @@
 //! Each node of a cluster leads to the node with the slot of the keys, also when that changes; a slot on its way is an outage.
 
+use std::time::Duration;
+
 use soloist::Schedule;
 
-use super::{assert_ran, assert_unavailable, claim, entries, minute, schedule};
+use super::{assert_ran, assert_unavailable, claim, entries, hasty_schedule, minute, schedule, schedule_within};
 use crate::servers::cluster::Cluster;
 use crate::servers::replication::Replicated;
 use crate::support::{Diary, skipped};
@@ -32,7 +34,9 @@ fn each_node_leads_to_the_one_that_has_the_slot() {
     let [dead, stopped, last] = [&nodes[3], &nodes[4], &nodes[5]];
     dead.kill();
     stopped.pause();
-    assert_ran(&schedule(&Cluster::url_of(&[dead, stopped, last]), &diary).run_due(minute(6)));
+    // The stopped one takes half of that.
+    let of_three = schedule_within(Duration::from_secs(8), &Cluster::url_of(&[dead, stopped, last]), &diary);
+    assert_ran(&of_three.run_due(minute(6)));
     stopped.resume();
 }
 
@@ -59,7 +63,7 @@ fn a_slot_that_moves_grants_nothing_until_it_has_moved() {
     let parts: [&[&str]; 4] = [&[], &[":claim/"], &[":token"], &[":"]];
     for (number, moved) in (0..).step_by(10).zip(parts) {
         let diary = Diary::default();
-        let [ours, theirs] = [(), ()].map(|()| schedule(&cluster.url(), &diary));
+        let [ours, theirs] = [(), ()].map(|()| hasty_schedule(&cluster.url(), &diary));
         assert_ran(&ours.run_due(minute(number)));
         let slot_move = cluster.begin_to_move_the_slot();
         let keys = slot_move.left_behind();

@@ -29,7 +29,7 @@ impl Harness for OnRedis {
     type Mutex = RedisMutex;
 
     fn mutex(&self) -> RedisMutex {
-        RedisMutex::new(&self.url).expect("a url")
+        super::patient(&self.url)
     }
 
     /// Reads the key of the name, as a person would.

@@ -10,12 +10,15 @@ use soloist::store::LeaseRequest;
 use soloist::time::Clock;
 use soloist::{CancelReason, Event, EventMutex, FencingToken, MutexName, Schedule, Term, Verdict};
 
-use super::renewal::{LEASE, LongRun, assert_lost, assert_nothing_was_lost, store};
-use super::{assert_ran, assert_unavailable, claim, entries, minute, schedule};
+use super::renewal::{LEASE, LongRun, assert_lost, assert_nothing_was_lost, store, store_with};
+use super::{assert_ran, assert_unavailable, claim, entries, minute, schedule, schedule_within};
 use crate::servers::proxy::{Fault, Proxy};
 use crate::servers::redis::Redis;
 use crate::servers::replication::Replicated;
 use crate::support::{Diary, entry, ran, skipped};
+
+/// The timeout of calls that wait for a replica. Half of it is for a replica of a busy machine to confirm.
+const CONFIRMED_WITHIN: Duration = Duration::from_secs(8);
 
 /// Makes a test for each case.
 macro_rules! cases {
@@ -175,7 +178,7 @@ pub(super) fn a_run_whose_renewals_no_replica_confirms_is_cancelled(servers: &im
 pub(super) fn a_grant_that_no_replica_confirms_is_released_and_does_not_count(servers: &impl Replicated) {
     let diary = Diary::default();
     let url = servers.url() + "?wait=1";
-    let ours = schedule(&url, &diary);
+    let ours = schedule_within(CONFIRMED_WITHIN, &url, &diary);
     token_of_run(&ours, 0);
     servers.cut_off_replicas();
     for _ in 0..2 {
@@ -199,12 +202,13 @@ pub(super) fn a_grant_that_no_replica_confirms_is_released_and_does_not_count(se
 
 pub(super) fn a_run_in_order_and_one_in_background_wait_for_a_replica(servers: &impl Replicated) {
     let diary = Diary::default();
-    let mixed = Schedule::new(soloist::connect(&(servers.url() + "?wait=1")).expect("a url"));
+    let open = || store_with(&(servers.url() + "?wait=1"), CONFIRMED_WITHIN);
+    let mixed = Schedule::new(open());
     for (name, is_in_background) in [("one", false), ("two", false), ("three", true), ("four", true)] {
         let event = Event::call(name, diary.task(name)).every_minute().on_one_server().without_overlapping();
         mixed.add(if is_in_background { event.in_background() } else { event }).expect("an event");
     }
-    let slots = Schedule::new(soloist::connect(&(servers.url() + "?wait=1")).expect("a url"));
+    let slots = Schedule::new(open());
     slots.add(Event::call("slots", |_| {}).every_minute().on_one_server().at_most(2)).expect("an event");
     servers.cut_off_replicas();
     let report = mixed.run_due(minute(0));
@@ -223,7 +227,7 @@ pub(super) fn a_run_in_order_and_one_in_background_wait_for_a_replica(servers: &
 
 pub(super) fn a_resumed_event_stays_resumed(servers: &impl Replicated) {
     let url = servers.url() + "?wait=1";
-    let shop = || schedule(&url, &Diary::default()).named("shop").expect("a name");
+    let shop = || schedule_within(CONFIRMED_WITHIN, &url, &Diary::default()).named("shop").expect("a name");
     let pause = || shop().pause_event("report", Utc::now() + Duration::from_secs(600), "a test").expect("it answers");
     pause();
     servers.cut_off_replicas();
@@ -249,7 +253,7 @@ fn a_grant_whose_answer_was_lost_counts_only_when_a_replica_has_it() {
     let replica = Redis::replica_of(&primary);
     let proxy = Proxy::of(&primary);
     let diary = Diary::default();
-    let ours = schedule(&(proxy.url() + "?wait=1"), &diary);
+    let ours = schedule_within(CONFIRMED_WITHIN, &(proxy.url() + "?wait=1"), &diary);
     token_of_run(&ours, 0);
     replica.pause();
     // A second connection finds the grant of the first.

@@ -5,11 +5,16 @@ use crate::fleet::{Fleet, Start, eight_workers_share_each_occurrence, most_start
 use crate::servers::burners::Burners;
 use crate::servers::redis::Redis;
 
+/// Returns the fleet of this server, with a time limit that also suffices on a busy machine.
+pub(super) fn patient_fleet(server: &Redis) -> Fleet {
+    Fleet::on(server.url() + "?timeout=30s")
+}
+
 #[test]
 fn eight_workers_on_one_redis_double_nothing_and_lose_nothing() {
     most_start(|every| {
         let server = Redis::start();
-        eight_workers_share_each_occurrence(&Fleet::on(server.url()), Start::Together, every)
+        eight_workers_share_each_occurrence(&patient_fleet(&server), Start::Together, every)
     });
 }
 
@@ -17,7 +22,7 @@ fn eight_workers_on_one_redis_double_nothing_and_lose_nothing() {
 fn eight_workers_that_start_one_after_another_share_a_redis_as_well() {
     most_start(|every| {
         let server = Redis::start();
-        eight_workers_share_each_occurrence(&Fleet::on(server.url()), Start::Staggered, every)
+        eight_workers_share_each_occurrence(&patient_fleet(&server), Start::Staggered, every)
     });
 }
 
@@ -25,7 +30,7 @@ fn eight_workers_that_start_one_after_another_share_a_redis_as_well() {
 fn eight_workers_on_a_busy_machine_double_nothing_and_lose_nothing() {
     let server = Redis::start();
     let burners = Burners::start(4);
-    let started = eight_workers_share_each_occurrence(&Fleet::on(server.url()), Start::Staggered, 50);
+    let started = eight_workers_share_each_occurrence(&patient_fleet(&server), Start::Staggered, 50);
     drop(burners);
     assert!(started > 0);
 }
@@ -33,5 +38,5 @@ fn eight_workers_on_a_busy_machine_double_nothing_and_lose_nothing() {
 #[test]
 fn three_workers_that_were_all_down_make_up_for_what_they_missed_once_on_redis() {
     let server = Redis::start();
-    three_workers_make_up_for_it_once(&Fleet::on(server.url()));
+    three_workers_make_up_for_it_once(&patient_fleet(&server));
 }

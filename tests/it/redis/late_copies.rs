@@ -8,7 +8,7 @@ use soloist::store::{Admission, Admitted, LeaseRequest};
 use soloist::time::Clock;
 use soloist::{EventMutex, MutexName, RedisMutex, Term};
 
-use super::{claim, entries, minute};
+use super::{claim, entries, minute, patient};
 use crate::servers::proxy::{Fault, Proxy};
 use crate::servers::redis::Redis;
 
@@ -21,7 +21,7 @@ fn admission(name: &MutexName, number: i64) -> Admission {
 
 #[test]
 fn a_late_copy_that_meets_the_next_run_leaves_the_claim_of_its_own() {
-    let mutex = RedisMutex::new(&Redis::shared().url()).expect("a url");
+    let mutex = patient(&Redis::shared().url());
     let name = MutexName::lease("a late copy").expect("a name");
     let first = admission(&name, 0);
     let Admitted::Granted(grant) = first.ask(&mutex).expect("an answer") else { panic!("it is free") };
@@ -39,8 +39,8 @@ fn a_claim_whose_lease_went_before_it_was_asked_for_again_is_given_back() {
     let server = Redis::start();
     let proxy = Proxy::of(&server);
     // The store asks again after half of that.
-    let ours = RedisMutex::builder(&proxy.url()).timeout(Duration::from_secs(8)).build().expect("a url");
-    let theirs = RedisMutex::new(&server.url()).expect("a url");
+    let ours = RedisMutex::builder(&proxy.url()).timeout(Duration::from_secs(24)).build().expect("a url");
+    let theirs = patient(&server.url());
     let name = MutexName::lease("report").expect("a name");
     assert!(!ours.exists(&name).expect("an answer"), "and a connection is at rest");
     let lease = LeaseRequest::new(name.clone(), Term::DEFAULT, &Clock::system());
@@ -120,7 +120,7 @@ fn an_admission_that_was_given_up_is_granted_to_nobody_later() {
 
 #[test]
 fn a_copy_that_finds_the_claim_of_its_run_and_no_lease_is_refused() {
-    let mutex = RedisMutex::new(&Redis::shared().url()).expect("a url");
+    let mutex = patient(&Redis::shared().url());
     let admission = admission(&MutexName::lease("a claim is left").expect("a name"), 0);
     let Ok(Admitted::Granted(grant)) = admission.ask(&mutex) else { panic!("it is free") };
     assert!(mutex.forget(grant.lease().expect("a lease")).expect("an answer"), "its run is over");

@@ -13,7 +13,10 @@ use soloist::store::{Admission, Admitted, LeaseRequest, StoreWarning};
 use soloist::time::Clock;
 use soloist::{Event, EventMutex, LeaseGuard, MutexName, RedisMutex, Schedule, SkipReason, Term};
 
-use super::{assert_ran, carry_out, claim, entries, minute, report, schedule, wait_until};
+use super::{
+    assert_ran, assert_unavailable, carry_out, claim, entries, hasty_schedule, minute, patient, report, schedule,
+    schedule_within, wait_until,
+};
 use crate::fleet::{Fleet, succeeded};
 use crate::servers::proxy::{Fault, Proxy, REFUSING};
 use crate::servers::redis::Redis;
@@ -45,7 +48,7 @@ fn assert_out(schedule: &Schedule, at: DateTime<Utc>, diary: &Diary) -> String {
 #[test]
 fn a_server_that_refuses_connections_is_out() {
     let diary = Diary::default();
-    let said = assert_out(&schedule(REFUSING, &diary), noon(), &diary);
+    let said = assert_out(&hasty_schedule(REFUSING, &diary), noon(), &diary);
     let expected = "the store did not answer: could not admit lease/report in redis://127.0.0.1:1";
     assert!(said.starts_with(expected) && said.contains("refused"), "{said}");
 }
@@ -70,7 +73,7 @@ enum From {
 fn a_tick_survives(fault: Fault, from: From, acquainted: Acquainted) {
     let server = Redis::start();
     let (proxy, diary) = (Proxy::of(&server), Diary::default());
-    let schedule = schedule(&proxy.url(), &diary);
+    let schedule = hasty_schedule(&proxy.url(), &diary);
     if acquainted == Acquainted::Yes {
         assert_ran(&schedule.run_due(noon()));
     }
@@ -189,7 +192,8 @@ fn a_reply_that_is_lost_once_is_asked_for_again_and_the_event_runs_once() {
     for fault in [Fault::ReplyCut, Fault::ReplyCutInHalf, Fault::ReplyLost, Fault::Cut, Fault::Silence] {
         let server = Redis::start();
         let (proxy, diary) = (Proxy::of(&server), Diary::default());
-        let schedule = schedule(&proxy.url(), &diary);
+        // The store asks again after half of that.
+        let schedule = schedule_within(Duration::from_secs(12), &proxy.url(), &diary);
         assert_ran(&schedule.run_due(noon()));
         proxy.fault_once(fault);
         assert_ran(&schedule.run_due(minute(1)));
@@ -202,7 +206,7 @@ fn a_reply_that_is_lost_once_is_asked_for_again_and_the_event_runs_once() {
 fn what_was_granted_without_an_answer_is_given_back_with_the_next_call_and_admits_nobody_meanwhile() {
     let server = Redis::start();
     let (proxy, diary) = (Proxy::of(&server), Diary::default());
-    let ours = schedule(&proxy.url(), &diary);
+    let ours = hasty_schedule(&proxy.url(), &diary);
     proxy.fault_once_after_then(Fault::ReplyLost, 0, Fault::Cut);
     assert_out(&ours, noon(), &diary);
     assert_eq!(entries(&server).len(), 2, "the server has granted what nobody knows of");
@@ -277,7 +281,7 @@ fn request(name: &str) -> LeaseRequest {
 #[test]
 fn a_lease_that_another_had_before_is_told_of_though_its_release_is_asked_for_twice() {
     let server = Redis::start();
-    let (proxy, theirs) = (Proxy::of(&server), RedisMutex::new(&server.url()).unwrap());
+    let (proxy, theirs) = (Proxy::of(&server), patient(&server.url()));
     let forgotten = |_: &MutexName| _ = server.ask(&["FLUSHALL"]);
     let broken = |name: &MutexName| assert!(theirs.break_lease(name).unwrap().is_some());
     let losses: [&dyn Fn(&MutexName); 2] = [&forgotten, &broken];
@@ -320,9 +324,9 @@ fn a_call_waits_for_a_server_that_is_restarted_also_where_it_was_interrupted() {
 #[test]
 fn a_lease_that_another_took_after_its_release_was_ours_until_then() {
     let server = Redis::start();
-    let (proxy, theirs) = (Proxy::of(&server), RedisMutex::new(&server.url()).unwrap());
+    let (proxy, theirs) = (Proxy::of(&server), patient(&server.url()));
     // The store asks again after half of that.
-    let ours = RedisMutex::builder(&proxy.url()).timeout(Duration::from_secs(8)).build().unwrap();
+    let ours = RedisMutex::builder(&proxy.url()).timeout(Duration::from_secs(24)).build().unwrap();
     let lease = ours.create(&request("report")).unwrap().expect("nobody holds it");
     thread::sleep(Duration::from_secs(2)); // longer than a reply is under way
     assert!(ours.exists(lease.name()).unwrap(), "and a connection is at rest");
@@ -340,7 +344,7 @@ fn a_lease_that_another_took_after_its_release_was_ours_until_then() {
 #[test]
 fn a_break_whose_answer_was_lost_has_broken_it() {
     let server = Redis::start();
-    let (proxy, theirs) = (Proxy::of(&server), RedisMutex::new(&server.url()).unwrap());
+    let (proxy, theirs) = (Proxy::of(&server), patient(&server.url()));
     let lease = theirs.create(&request("report")).unwrap().expect("nobody holds it");
     let operator = RedisMutex::new(&proxy.url()).unwrap();
     assert!(operator.exists(lease.name()).unwrap(), "and a connection is at rest");
@@ -353,7 +357,7 @@ fn a_break_whose_answer_was_lost_has_broken_it() {
 fn a_server_that_dies_with_an_admission_in_hand_is_out_until_it_is_back() {
     let server = Redis::with("appendonly yes");
     let (proxy, diary) = (Proxy::of(&server), Diary::default());
-    let schedule = schedule(&proxy.url(), &diary);
+    let schedule = hasty_schedule(&proxy.url(), &diary);
     assert_ran(&schedule.run_due(noon()));
 
     proxy.fault(Fault::RequestHeld);
@@ -374,7 +378,7 @@ fn a_server_that_dies_with_an_admission_in_hand_is_out_until_it_is_back() {
 #[test]
 fn an_admission_that_a_stopped_server_finds_when_it_goes_on_grants_nothing() {
     let (server, diary) = (Redis::start(), Diary::default());
-    let schedule = schedule(&server.url(), &diary);
+    let schedule = hasty_schedule(&server.url(), &diary);
     assert_ran(&schedule.run_due(noon()));
     server.pause();
     assert_out(&schedule, minute(1), &diary);
@@ -410,7 +414,7 @@ fn an_admission_of_a_process_that_is_gone_grants_nothing_when_a_stopped_server_g
 fn the_lease_of_a_process_that_died_before_it_heard_of_it_ends_with_its_term() {
     let server = Redis::start();
     let proxy = Proxy::of(&server);
-    let fleet = Fleet::on(proxy.url());
+    let fleet = Fleet::on(proxy.url() + "?timeout=20s");
     proxy.fault(Fault::ReplyLost);
     let mut gone = worker(&fleet, "gone", &["--without-overlapping=8"]);
     proxy.wait_until_met();
@@ -502,7 +506,7 @@ fn a_run_whose_lease_went_with_the_servers_data_ends_without_harm_to_the_next() 
 #[track_caller]
 fn an_error_is_no_answer(server: &Redis, error: &str, back: impl Fn()) {
     let diary = Diary::default();
-    let schedule = schedule(&server.url(), &diary);
+    let schedule = hasty_schedule(&server.url(), &diary);
     for _ in 0..2 {
         let said = assert_out(&schedule, noon(), &diary);
         assert!(said.contains(error), "{said}");
@@ -559,7 +563,7 @@ fn a_server_that_is_busy_with_a_script_is_asked_again_until_that_ends() {
 #[test]
 fn a_server_that_came_to_its_limits_between_two_ticks_is_out_and_says_so() {
     let (server, diary) = (Redis::start(), Diary::default());
-    let schedule = schedule(&server.url(), &diary);
+    let schedule = hasty_schedule(&server.url(), &diary);
     assert_ran(&schedule.run_due(noon()));
     server.ask(&["CONFIG", "SET", "maxmemory", "1"]);
     assert!(assert_out(&schedule, minute(1), &diary).contains("OOM"));
@@ -574,17 +578,21 @@ fn a_server_that_came_to_its_limits_between_two_ticks_is_out_and_says_so() {
 fn what_a_lost_answer_granted_is_given_back_also_when_it_is_refused_the_second_time() {
     let server = Redis::start();
     let (proxy, diary) = (Proxy::of(&server), Diary::default());
-    let schedule = schedule(&proxy.url(), &diary);
+    let schedule = schedule_within(2 * BETWEEN_ATTEMPTS, &proxy.url(), &diary);
     assert_ran(&schedule.run_due(noon()));
     proxy.fault_once(Fault::ReplyLost);
     between_two_attempts(&server, &["ACL", "SETUSER", "default", "-evalsha"], || {
-        let said = assert_out(&schedule, minute(1), &diary);
+        let said = assert_unavailable(&schedule.run_due(minute(1)));
         assert!(said.contains("NOPERM"), "{said}");
     });
+    assert_eq!(diary.lines().len(), 1, "a task ran");
     server.ask(&["ACL", "SETUSER", "default", "+evalsha"]);
     // The next call releases the unknown claim before it requests it again.
     assert_ran(&schedule.run_due(minute(1)));
 }
+
+/// How long a tick waits for the answer to its first attempt: half of its timeout.
+const BETWEEN_ATTEMPTS: Duration = Duration::from_secs(10);
 
 /// Asks the server for this between the first attempt of a tick, which is carried out, and the second.
 fn between_two_attempts(server: &Redis, asked: &[&str], tick: impl FnOnce()) {
@@ -601,7 +609,7 @@ fn between_two_attempts(server: &Redis, asked: &[&str], tick: impl FnOnce()) {
 fn what_a_lost_answer_granted_is_run_although_the_memory_is_full_since() {
     let server = Redis::start();
     let (proxy, diary) = (Proxy::of(&server), Diary::default());
-    let schedule = schedule(&proxy.url(), &diary);
+    let schedule = schedule_within(2 * BETWEEN_ATTEMPTS, &proxy.url(), &diary);
     assert_ran(&schedule.run_due(noon()));
     proxy.fault_once(Fault::ReplyLost);
     let fill = ["CONFIG", "SET", "maxmemory", "1"];
@@ -633,13 +641,13 @@ fn the_last_handle_gives_back_what_it_may_hold() {
 fn a_grant_whose_term_was_over_when_its_answer_came_is_not_run() {
     let server = Redis::start();
     let (proxy, diary) = (Proxy::of(&server), Diary::default());
-    let mutex = RedisMutex::builder(&proxy.url()).timeout(Duration::from_secs(12)).build().unwrap();
+    let mutex = RedisMutex::builder(&proxy.url()).timeout(Duration::from_secs(30)).build().unwrap();
     let schedule = Schedule::new(mutex);
     let event = Event::call("report", diary.task("ran")).every_minute();
-    schedule.add(event.on_one_server().without_overlapping_for(Duration::from_secs(5))).unwrap();
+    schedule.add(event.on_one_server().without_overlapping_for(Duration::from_secs(14))).unwrap();
     assert_ran(&schedule.run_due(noon()));
-    // The second request after six seconds finds the lease as its own: but it ended five seconds after the first
-    // request.
+    // The second request after fifteen seconds finds the lease as its own: but it ended fourteen seconds after the
+    // first request.
     proxy.fault_once(Fault::ReplyLost);
     let report = schedule.run_due(minute(1));
     assert!(skipped(&report, "report").to_string().contains("after the term of the lease was over"), "{report}");
@@ -669,7 +677,7 @@ fn an_answer_without_end_is_not_read_to_the_end_of_the_memory() {
 fn a_token_that_is_none_is_an_error_that_names_its_key_and_stays() {
     let server = Redis::start();
     let diary = Diary::default();
-    let schedule = schedule(&server.url(), &diary);
+    let schedule = hasty_schedule(&server.url(), &diary);
     for (damage, left) in [
         (["SET", "{soloist}:token", "99999999999999999999"], "99999999999999999999"),
         (["SET", "{soloist}:token", "a shopping list of us"], "a shopping list of us"),

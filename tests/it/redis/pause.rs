@@ -10,7 +10,7 @@ use crate::pause::{
 use crate::servers::redis::Redis;
 
 fn open() -> Arc<dyn EventMutex> {
-    soloist::connect(&Redis::shared().url()).expect("a url")
+    Arc::new(super::patient(&Redis::shared().url()))
 }
 
 #[test]

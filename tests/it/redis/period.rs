@@ -4,13 +4,14 @@ use chrono::{DateTime, TimeDelta, Utc};
 use soloist::{Event, MutexName, Period, Schedule, SkipReason};
 
 use super::contract::key;
-use crate::fleet::Fleet;
+use super::fleet::patient_fleet;
+use super::patient;
 use crate::period::two_workers_share_the_hours;
 use crate::servers::redis::Redis;
 use crate::support::{Diary, at, ran, skipped};
 
 fn hourly(name: &str, diary: &Diary) -> Schedule {
-    let schedule = Schedule::new(soloist::connect(&Redis::shared().url()).expect("a url"));
+    let schedule = Schedule::new(patient(&Redis::shared().url()));
     let event = Event::call(name, diary.task("ran")).every_minute().timezone("Europe/Berlin");
     schedule.add(event.once_per(Period::Hour).without_overlapping()).expect("an event");
     schedule
@@ -59,5 +60,5 @@ fn an_hour_that_comes_twice_has_two_permits_on_a_server_too() {
 
 #[test]
 fn two_processes_have_one_permit_an_hour_on_a_server_too() {
-    two_workers_share_the_hours(&Fleet::on(Redis::shared().url()), "permits: processes");
+    two_workers_share_the_hours(&patient_fleet(Redis::shared()), "permits: processes");
 }

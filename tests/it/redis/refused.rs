@@ -10,7 +10,7 @@ use soloist::store::{Admission, Admitted, Batch, LeaseRequest, Names, Owner, Sto
 use soloist::time::Clock;
 use soloist::{Event, EventMutex, MutexError, MutexName, RedisMutex, Schedule, Term};
 
-use super::{extend, wait_until};
+use super::{extend, patient, wait_until};
 use crate::servers::redis::Redis;
 use crate::support::{noon, ran, skipped};
 
@@ -38,7 +38,7 @@ fn a_full_server_and_a_replica_say_what_to_do_and_tell_nobody_to_delete_anything
         "{text}"
     );
 
-    let mutex = RedisMutex::new(&server.url()).unwrap();
+    let mutex = patient(&server.url());
     let lease = mutex.create(&request("before")).unwrap().expect("it is free");
     server.ask(&["CONFIG", "SET", "maxmemory", "1"]);
     let error = refused(&server.url());
@@ -54,7 +54,7 @@ fn a_full_server_and_a_replica_say_what_to_do_and_tell_nobody_to_delete_anything
 #[test]
 fn a_minimum_hold_that_a_full_server_refuses_keeps_no_other_release() {
     let server = Redis::start();
-    let mutex = RedisMutex::new(&server.url()).unwrap();
+    let mutex = patient(&server.url());
     let [first, held, last] = ["first", "held", "last"].map(|name| mutex.create(&request(name)).unwrap().unwrap());
     server.ask(&["CONFIG", "SET", "maxmemory", "1"]);
     let mut batch = Batch::new();
@@ -97,7 +97,7 @@ fn the_logs_of_many_events_are_read_in_parts() {
 #[test]
 fn a_damaged_token_is_told_by_its_key() {
     let server = Redis::start();
-    let mutex = RedisMutex::new(&server.url()).unwrap();
+    let mutex = patient(&server.url());
     for damage in [&["SET", "{soloist}:token", "a shopping list"][..], &["RPUSH", "{soloist}:token", "1"]] {
         server.ask(&["DEL", "{soloist}:token"]);
         server.ask(damage);
@@ -123,7 +123,7 @@ fn assert_says_formats(error: &MutexError, found: &str) {
 #[test]
 fn an_entry_of_another_format_is_an_error_that_names_both_formats_and_is_left_as_it_is() {
     let server = Redis::start();
-    let mutex = RedisMutex::new(&server.url()).unwrap();
+    let mutex = patient(&server.url());
     let minute = Term::new(Duration::from_secs(60)).expect("a term");
     let report = LeaseRequest::new(MutexName::lease("report").expect("a name"), minute, &Clock::system());
     let (lease, key) = (mutex.create(&report).unwrap().expect("it is free"), "{soloist}:lease/report");
@@ -149,7 +149,7 @@ fn an_entry_of_another_format_is_an_error_that_names_both_formats_and_is_left_as
 #[test]
 fn a_log_of_another_format_is_an_error_that_names_both_formats() {
     let server = Redis::start();
-    let mutex = RedisMutex::new(&server.url()).unwrap();
+    let mutex = patient(&server.url());
     let log = mutex.run_log().expect("it keeps one");
     let run = RunRecord::started("report", Owner::unique(), noon(), None, noon());
     log.write(std::slice::from_ref(&run), 5).unwrap();
@@ -170,7 +170,7 @@ fn a_server_without_room_for_a_client_says_so() {
     assert!(error.is_refused() && text.contains("max number of clients reached"), "{text}");
     assert!(text.ends_with("; raise maxclients, or let fewer clients connect"), "{text}");
     drop(holder);
-    wait_until("there is room", || RedisMutex::new(&server.url()).unwrap().create(&request("report")).is_ok());
+    wait_until("there is room", || patient(&server.url()).create(&request("report")).is_ok());
 }
 
 #[test]
@@ -242,7 +242,7 @@ fn a_node_of_a_cluster_that_does_not_serve_the_slot_is_out_for_each_event_of_the
 #[test]
 fn a_plain_connection_that_leaves_this_host_is_warned_of() {
     let server = Redis::shared();
-    assert_eq!(RedisMutex::new(&server.url()).unwrap().check().unwrap(), []);
+    assert_eq!(patient(&server.url()).check().unwrap(), []);
     // A number that leads here, and is not known to be here.
     let url = server.url().replace("127.0.0.1", "127.1");
     let warnings = RedisMutex::new(&url).unwrap().check().unwrap();

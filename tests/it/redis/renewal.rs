@@ -29,7 +29,7 @@ pub(super) fn store(url: &str) -> RedisMutex {
     store_with(url, TIMEOUT)
 }
 
-fn store_with(url: &str, timeout: Duration) -> RedisMutex {
+pub(super) fn store_with(url: &str, timeout: Duration) -> RedisMutex {
     RedisMutex::builder(url).timeout(timeout).build().expect("a url")
 }
 

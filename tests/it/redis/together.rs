@@ -3,16 +3,16 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use soloist::{Entry, Event, Report, Schedule, SkipReason, Verdict};
+use soloist::{Entry, Event, RedisMutex, Report, Schedule, SkipReason, Verdict};
 
-use super::{entries, minute};
+use super::{entries, minute, patient};
 use crate::servers::proxy::{Fault, Proxy};
 use crate::servers::redis::Redis;
 use crate::support::{Diary, in_time, noon};
 
 /// Returns a schedule of protected events, `0` to `count - 1`, that write their names into the diary.
-fn schedule(url: &str, count: usize, diary: &Diary, shape: impl Fn(Event, usize) -> Event) -> Schedule {
-    let schedule = Schedule::new(soloist::connect(url).expect("a url"));
+fn schedule(store: RedisMutex, count: usize, diary: &Diary, shape: impl Fn(Event, usize) -> Event) -> Schedule {
+    let schedule = Schedule::new(store);
     for number in 0..count {
         let event = Event::call(number.to_string(), diary.task(&number.to_string()));
         schedule.add(shape(event.every_minute().on_one_server().without_overlapping(), number)).expect("an event");
@@ -40,7 +40,7 @@ fn unavailable(report: &Report) -> usize {
 #[test]
 fn a_thousand_background_events_cost_twenty_commands_and_their_losers_ten() {
     let (server, diary) = (Redis::start(), Diary::default());
-    let schedule = schedule(&server.url(), 1000, &diary, in_background);
+    let schedule = schedule(patient(&server.url()), 1000, &diary, in_background);
     let mut monitor = server.monitor();
     let mut fewest = usize::MAX;
     for number in 0..5 {
@@ -77,7 +77,7 @@ fn a_hundred_due_events_wait_for_a_silent_server_once() {
 fn wait_once(shape: impl Fn(Event, usize) -> Event, silence: impl Fn(&Proxy, Fault)) {
     let server = Redis::start();
     let (proxy, diary) = (Proxy::of(&server), Diary::default());
-    let schedule = schedule(&proxy.url(), 100, &diary, shape);
+    let schedule = schedule(RedisMutex::new(&proxy.url()).expect("a url"), 100, &diary, shape);
     assert_all_ran(&schedule.run_due(noon()), 100);
     silence(&proxy, Fault::Silence);
     // The time-out is two seconds.
@@ -98,7 +98,7 @@ fn a_hundred_admissions_whose_answer_was_lost_are_all_given_back() {
     for fault in [Fault::ReplyLost, Fault::HalfAReply] {
         let server = Redis::start();
         let (proxy, diary) = (Proxy::of(&server), Diary::default());
-        let schedule = schedule(&proxy.url(), 100, &diary, in_background);
+        let schedule = schedule(RedisMutex::new(&proxy.url()).expect("a url"), 100, &diary, in_background);
         proxy.fault_once_after_then(fault, 0, Fault::Cut);
         assert_eq!(unavailable(&schedule.run_due(noon())), 100);
         assert!(!entries(&server).is_empty(), "the server has granted what nobody knows of");
@@ -115,7 +115,7 @@ fn events_that_share_a_mutex_exclude_each_other(server: &Redis, diary: &Diary) {
     let share = |event: Event, number: usize| {
         if number < 2 { event.mutex_name("shared").in_background() } else { event.in_background() }
     };
-    let schedule = schedule(&server.url(), 10, diary, share);
+    let schedule = schedule(patient(&server.url()), 10, diary, share);
     for number in 0..5 {
         let before = diary.lines().len();
         let report = schedule.run_due(minute(number));
@@ -146,7 +146,7 @@ fn many_events_run_on_the_node_of_a_cluster() {
     let (server, diary) = (Redis::cluster_node(), Diary::default());
     let in_order: fn(Event, usize) -> Event = |event, _| event;
     for (shape, most) in [(in_background as _, 20), (in_order, 101)] {
-        let schedule = schedule(&server.url(), 100, &diary, shape);
+        let schedule = schedule(patient(&server.url()), 100, &diary, shape);
         let mut monitor = server.monitor();
         assert_all_ran(&schedule.run_due(noon()), 100);
         let commands = monitor.commands().len();

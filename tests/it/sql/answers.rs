@@ -58,7 +58,8 @@ fn an_answer_that_is_lost_once_is_asked_for_again_and_the_event_runs_once<S: Tro
 fn what_was_granted_without_an_answer_is_ours_with_its_token<S: Trouble>() {
     let server = S::start();
     let proxy = Proxy::of(&server);
-    let mutex = S::open_at_rest(&proxy, LONG);
+    // Half of the time is for the second attempt, which logs in.
+    let mutex = S::open_at_rest(&proxy, 3 * LONG);
     for fault in [Fault::ReplyLost, Fault::ReplyCut] {
         proxy.fault_once_after(fault, WRITE);
         let lease = mutex.create(&request("report")).unwrap().expect("it was granted before");
@@ -82,7 +83,7 @@ fn a_lease_that_was_lost_is_told_of_though_its_release_is_asked_for_twice<S: Tro
     for (number, lose) in losses.iter().enumerate() {
         for taken_by_another in [false, true] {
             let name = format!("loss:{number}:{taken_by_another}");
-            let ours = S::open_at_rest(&proxy, LONG);
+            let ours = S::open_at_rest(&proxy, 3 * LONG);
             let lease = ours.create(&request(&name)).unwrap().expect("nobody holds it");
             lose(&name);
             let other = taken_by_another.then(|| theirs.create(&request(&name)).unwrap().expect("nobody holds it"));
@@ -126,7 +127,7 @@ fn a_claim_whose_lease_went_before_it_was_asked_for_again_is_given_back<S: Troub
     let server = S::start();
     let (proxy, diary) = (Proxy::of(&server), Diary::default());
     // The store asks again after half of that.
-    let mutex = S::open_at_rest(&proxy, 2 * LONG);
+    let mutex = S::open_at_rest(&proxy, 6 * LONG);
     let ours = schedule(mutex.clone(), &diary);
     let (theirs, name) = (server.mutex(), request("report").name().clone());
     proxy.fault_once_after(Fault::ReplyLost, WRITE);
@@ -235,8 +236,8 @@ fn a_commit_that_takes_longer_than_the_call_is_given_back<S: Trouble>() {
     let failed = format!("lease/{}", failed.expect("one of them"));
     wait_until("the server has carried it out", || server.ask(S::WAITING).is_empty());
     wait_until("what is not known to be ours was given back", || {
-        mutex.exists(request("later").name()).expect("the server answers");
-        server.held() == known
+        // A busy machine may take longer than this handle waits.
+        mutex.exists(request("later").name()).is_ok() && server.held() == known
     });
     // The name stays free.
     assert!(server.mutex().create(&request(&failed["lease/".len()..])).unwrap().is_some());
@@ -265,7 +266,7 @@ fn a_copy_that_comes_late_leaves_the_row_of_its_owner<S: Trouble>() {
         let request = request(name);
         let insert = format!(
             "INSERT INTO soloist_mutexes ({COLUMNS}) VALUES \
-             ({released}, 5000000, 'lease/{name}', '{}', 1, 'first', 1, {now}, {now} + INTERVAL '5' SECOND)",
+             ({released}, 60000000, 'lease/{name}', '{}', 1, 'first', 1, {now}, {now} + INTERVAL '60' SECOND)",
             request.owner(),
             now = S::NOW,
         );
@@ -279,7 +280,7 @@ fn a_copy_that_comes_late_leaves_the_row_of_its_owner<S: Trouble>() {
         assert_eq!(copy.map(|lease| lease.token().get()), is_held.then_some(1));
         let row = format!(
             "SELECT COUNT(*) FROM soloist_mutexes WHERE name = 'lease/{name}' AND token = 1 AND host = 'first' \
-             AND expires_at < {} + INTERVAL '5' SECOND",
+             AND expires_at < {} + INTERVAL '60' SECOND",
             S::NOW
         );
         assert_eq!(server.count(&row), 1, "it is as it was");

@@ -36,18 +36,22 @@ fn nothing_is_connected_before_something_is_due<S: Trouble>() {
 
 fn one_connection_serves_one_tick_after_the_other<S: Trouble>() {
     let server = S::start();
-    let (proxy, diary) = (Proxy::of(&server), Diary::default());
-    let schedule = schedule(S::open(&proxy.url(), LONG), &diary);
-    for number in 0..10 {
-        assert_ran(&schedule.run_due(minute(number)));
-    }
-    assert_eq!(proxy.connections(), 1);
+    // A busy machine may take so long between two ticks that the idle connection is closed.
+    let connections = |attempt: i64| {
+        let (proxy, diary) = (Proxy::of(&server), Diary::default());
+        let schedule = schedule(S::open(&proxy.url(), LONG), &diary);
+        for number in 0..10 {
+            assert_ran(&schedule.run_due(minute(10 * attempt + number)));
+        }
+        proxy.connections()
+    };
+    assert!((0..5).any(|attempt| connections(attempt) == 1));
 }
 
 fn four_connections_at_most_are_kept<S: Trouble>() {
     let server = S::start();
-    // With that, the table is waited for ten seconds: for long enough to have all of them ask.
-    let mutex = S::open(&server.url(), Duration::from_secs(40));
+    // With that, the table is waited for thirty seconds: for long enough to have all of them ask.
+    let mutex = S::open(&server.url(), Duration::from_secs(120));
     let lock = server.holding(S::LOCK_TABLE);
     thread::scope(|scope| {
         for _ in 0..12 {

@@ -2,12 +2,11 @@
 
 use std::marker::PhantomData;
 use std::sync::Mutex;
-use std::time::Duration;
 
 use soloist::MutexName;
 use soloist::contract::Harness;
 
-use super::{Ask, SqlServer, key};
+use super::{Ask, PATIENT, SqlServer, key};
 use crate::servers::mariadb::Mariadb;
 use crate::servers::postgres::Postgres;
 
@@ -29,7 +28,7 @@ impl<S: SqlServer> Harness for InTable<S> {
     type Mutex = S::Mutex;
 
     fn mutex(&self) -> S::Mutex {
-        S::open(&self.url, Duration::from_secs(4))
+        S::open(&self.url, PATIENT)
     }
 
     /// Reads the row of the name, as a person would. Longer names are stored under an id.

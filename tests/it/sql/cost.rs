@@ -241,8 +241,13 @@ fn a_tick_in_which_nothing_is_due_opens_no_connection<S: Counts>() {
     }
     assert_eq!(proxy.connections(), 0);
 
-    for year in 2026..2030 {
-        ran(&schedule.run_due(at(&format!("{year}-01-01T00:00:00Z"))), "cost:yearly");
-    }
-    assert_eq!(proxy.connections(), 1);
+    // A busy machine may take so long between two ticks that the idle connection is closed.
+    let uses_one_connection = |first: i32| {
+        let before = proxy.connections();
+        for year in first..first + 4 {
+            ran(&schedule.run_due(at(&format!("{year}-01-01T00:00:00Z"))), "cost:yearly");
+        }
+        proxy.connections() <= before + 1
+    };
+    assert!((2026..2046).step_by(4).any(uses_one_connection), "the connection is used again");
 }

@@ -63,7 +63,7 @@ fn granted(answers: &[Result<Admitted, soloist::MutexError>], at: usize) -> Leas
 
 fn a_locked_table_is_an_error_until_it_is_free<S: Trouble>() {
     let (server, diary) = (S::start(), Diary::default());
-    let schedule = schedule(server.mutex(), &diary);
+    let schedule = schedule(server.hasty(), &diary);
     assert_ran(&schedule.run_due(noon()));
     let lock = server.holding(S::LOCK_TABLE);
     let said = assert_out(&schedule, minute(1), &diary);
@@ -119,7 +119,7 @@ fn who_gave_up_on_a_locked_table_leaves_nothing_waiting<S: Trouble>() {
 /// Asserts that the first of a batch of two fails at the lock, and the second is admitted.
 #[track_caller]
 fn one_fault_stays_one_fault<S: Trouble>(server: &S, lock: S::Client) {
-    let mutex = server.mutex();
+    let mutex = server.hasty();
     let batch = ["locked", "free"].map(|name| Admission::lease_only(request(name)));
     mutex.exists(request("free").name()).unwrap(); // A new connection would have half of the time.
     let began = Instant::now();
@@ -145,8 +145,8 @@ fn an_uncommitted_insert_is_an_error_of_its_name_alone<S: Trouble>() {
 
 fn an_uncommitted_update_is_an_error_of_its_name_alone<S: Trouble>() {
     let server = S::start();
-    let lease = server.mutex().create(&request("locked")).unwrap().expect("it is free");
-    assert!(server.mutex().forget(&lease).unwrap());
+    let lease = server.hasty().create(&request("locked")).unwrap().expect("it is free");
+    assert!(server.hasty().forget(&lease).unwrap());
     let lock = updating(&server, "name = 'lease/locked'");
     one_fault_stays_one_fault(&server, lock);
 }
@@ -161,16 +161,16 @@ fn who_waits_in_a_queue_that_moves_is_not_told_of_an_open_transaction<S: Trouble
     let give_back = |answer: &Admitted| match answer {
         Admitted::Granted(grant) => {
             let leases = [grant.claim(), grant.lease()].map(|lease| lease.expect("it was asked for").clone());
-            assert!(release(&server.mutex(), &leases).into_iter().all(|answer| answer.unwrap()));
+            assert!(release(&server.hasty(), &leases).into_iter().all(|answer| answer.unwrap()));
         }
         other => panic!("not admitted: {other:?}"),
     };
-    give_back(admit(&server.mutex(), &both())[0].as_ref().unwrap());
+    give_back(admit(&server.hasty(), &both())[0].as_ref().unwrap());
     let mut other = server.holding(&[]);
     // If half of the time is kept for another connection, there is no time for a second wait.
     for at_rest in [true, false] {
         // The row must move within a quarter of that.
-        let ours = S::open(&server.url(), 4 * LONG);
+        let ours = S::open(&server.url(), 8 * LONG);
         if at_rest {
             assert!(!ours.exists(request("report").name()).unwrap());
         }
@@ -204,7 +204,7 @@ fn who_waits_in_a_queue_that_moves_is_not_told_of_an_open_transaction<S: Trouble
 
 fn an_event_in_the_background_runs_beside_one_whose_row_is_locked<S: Trouble>() {
     let (server, diary) = (S::start(), Diary::default());
-    let schedule = Schedule::new(server.mutex());
+    let schedule = Schedule::new(server.hasty());
     let event = |name: &str| Event::call(name, diary.task(name)).every_minute().on_one_server().in_background();
     for name in ["a", "b", "c"] {
         schedule.add(event(name).without_overlapping()).unwrap();
@@ -225,7 +225,7 @@ fn an_event_in_the_background_runs_beside_one_whose_row_is_locked<S: Trouble>() 
 
 fn a_locked_row_keeps_nobody_else_from_renewing_and_releasing<S: Trouble>() {
     let server = S::start();
-    let mutex = server.mutex();
+    let mutex = server.hasty();
     let leases = ["a", "b", "c"].map(|name| mutex.create(&request(name)).unwrap().expect("it is free"));
     // Nearly all of a small table, which a server reads whole rather than row by row.
     let others = (0..20).map(|number| mutex.create(&request(&format!("b:{number}"))).unwrap().expect("it is free"));
@@ -246,7 +246,7 @@ fn a_locked_row_keeps_nobody_else_from_renewing_and_releasing<S: Trouble>() {
 
 fn many_locked_rows_cost_a_batch_no_more_than_a_time_out_or_two<S: Trouble>() {
     let server = S::start();
-    let mutex = server.mutex();
+    let mutex = server.hasty();
     let names: Vec<String> = (0..40).map(|number| format!("many:{number}")).collect();
     let batch = || names.iter().map(|name| Admission::lease_only(request(name))).collect::<Vec<_>>();
     let leases: Vec<Lease> = batch().chunks(1).map(|one| granted(&admit(&mutex, one), 0)).collect();
@@ -263,7 +263,7 @@ fn many_locked_rows_cost_a_batch_no_more_than_a_time_out_or_two<S: Trouble>() {
 
 fn a_release_beside_a_rest_that_met_a_lock_is_known_of_each_name<S: Trouble>() {
     let server = S::start();
-    let mutex = server.mutex();
+    let mutex = server.hasty();
     let [free, locked] = ["free", "locked"].map(|name| mutex.create(&request(name)).unwrap().expect("it is free"));
     let _lock = updating(&server, "name = 'lease/locked'");
     let mut batch = Batch::new();
@@ -279,7 +279,7 @@ fn a_release_beside_a_rest_that_met_a_lock_is_known_of_each_name<S: Trouble>() {
 
 fn a_release_that_met_a_lock_is_made_up_for<S: Trouble>() {
     let (server, diary) = (S::start(), Diary::default());
-    let mutex = server.mutex();
+    let mutex = server.hasty();
     let lease = mutex.create(&request("report")).unwrap().expect("it is free");
     let lock = updating(&server, "name = 'lease/report'");
     let text = said(&mutex.forget(&lease).expect_err("it is locked"));
@@ -298,7 +298,7 @@ fn a_release_that_met_a_lock_is_made_up_for<S: Trouble>() {
 
 fn a_locked_row_keeps_no_other_pending_release<S: Trouble>() {
     let server = S::start();
-    let mutex = server.mutex();
+    let mutex = server.hasty();
     let names = ["a locked one", "behind it", "last"];
     let leases = names.map(|name| mutex.create(&request(name)).unwrap().expect("it is free"));
     let locked = leases.each_ref().map(|lease| format!("'{}'", key(lease.name()))).join(", ");

@@ -22,7 +22,7 @@ on_both!(
 
 fn a_killed_server_is_out_until_it_is_back<S: Trouble>() {
     let (server, diary) = (S::start(), Diary::default());
-    let schedule = schedule(server.mutex(), &diary);
+    let schedule = schedule(server.hasty(), &diary);
     assert_ran(&schedule.run_due(noon()));
     server.kill();
     for _ in 0..2 {
@@ -83,7 +83,7 @@ fn a_call_that_a_restart_interrupts_is_made_again<S: Trouble>() {
 
 fn what_a_stopped_server_finds_when_it_goes_on_grants_nothing<S: Trouble>() {
     let (server, diary) = (S::start(), Diary::default());
-    let (ours, theirs) = (schedule(server.mutex(), &diary), schedule(server.mutex(), &diary));
+    let (ours, theirs) = (schedule(server.hasty(), &diary), schedule(server.mutex(), &diary));
     assert_ran(&ours.run_due(noon()));
     server.pause();
     let said = assert_out(&ours, minute(1), &diary);

@@ -123,7 +123,7 @@ fn a_hundred_threads_on_the_claims_of_one_event_hear_of_one_another_and_of_no_lo
     const HUNDRED: usize = 100;
     let (server, occurrences) = (S::start(), 60);
     // The first hundred logins alone take a busy machine seconds.
-    let mutex = S::open(&server.url(), Duration::from_secs(20));
+    let mutex = S::open(&server.url(), Duration::from_secs(60));
     let all_are_there = Barrier::new(HUNDRED);
     let run_each = || {
         all_are_there.wait();

@@ -153,7 +153,7 @@ fn a_server_without_room_for_a_connection_is_out_until_it_has_some<S: Trouble>()
     let server = S::with(&["--max-connections=10"]);
     S::create_table(&server.mutex()).unwrap();
     let diary = Diary::default();
-    let schedule = schedule(server.mutex(), &diary);
+    let schedule = schedule(server.hasty(), &diary);
     super::trouble::wait_until("nobody is there", || server.ask(S::CONNECTED).is_empty());
     let others: Vec<S::Client> = (0..10).map(|_| server.connect()).collect();
     let text = assert_out(&schedule, noon(), &diary);
@@ -170,7 +170,7 @@ fn a_server_without_room_for_a_connection_is_out_until_it_has_some<S: Trouble>()
 
 fn a_read_only_server_is_out_until_it_takes_writes<S: Trouble>() {
     let (server, diary) = (S::start(), Diary::default());
-    let schedule = schedule(server.mutex(), &diary);
+    let schedule = schedule(server.hasty(), &diary);
     assert_ran(&schedule.run_due(noon()));
     server.ask(S::READ_ONLY[0]);
     server.end_connections(); // The setting counts for later sessions.

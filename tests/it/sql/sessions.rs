@@ -106,7 +106,7 @@ fn of_two_that_exclude_each_other_one_wins_in_every_isolation_mode<S: Settings>(
 fn one_of_eight_threads_wins_where_rows_are_counted_as_found() {
     let server = <Mariadb as SqlServer>::shared();
     one_of_eight_threads_wins("found_rows", || {
-        Mariadb::open(&format!("{}?client_found_rows=true", server.url()), Duration::from_secs(4))
+        Mariadb::open(&format!("{}?client_found_rows=true", server.url()), Duration::from_secs(30))
     });
 }
 

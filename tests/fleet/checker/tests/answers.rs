@@ -55,6 +55,16 @@ fn a_store_that_answers_nobody_has_its_cause() {
     unanswered().fails_with("as store_unavailable");
     unanswered().with(Kind::ServerStopped, 0, 3, None).loses(Why::Unanswered);
     unanswered().with(Kind::ServerStopped, 50_000, 53_000, None).fails_with("as store_unavailable");
+    // Ten steps of a late machine may take as long as a call waits.
+    let on_a_late_machine = |late, at: u64| {
+        let unanswered = |worker: u32| format!("{worker} {at} skipped 0 store_unavailable");
+        let mut history = nowhere(&unanswered(1), &unanswered(2));
+        history.0.late = Duration::from_millis(late);
+        history
+    };
+    on_a_late_machine(200, 2000).loses(Why::Unanswered);
+    on_a_late_machine(199, 2000).fails_with("as store_unavailable");
+    on_a_late_machine(200, 1999).fails_with("as store_unavailable");
 }
 
 #[test]

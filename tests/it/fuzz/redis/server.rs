@@ -107,7 +107,7 @@ fn serve(stream: TcpStream, play: &Mutex<Play>) -> Option<()> {
             End::Granting => {
                 let told: Sender<()> = cue.recv().ok()?;
                 out.say(GRANTED).ok()?;
-                until(|| is_unread(&out.stream)).ok()?;
+                until(|| has_arrived(&out.stream)).ok()?;
                 told.send(()).ok()?;
             }
             End::Silence => while resp::frame(&mut requests).is_ok() {},
@@ -145,15 +145,17 @@ impl Out {
     }
 }
 
-/// Returns whether the other end has unread bytes, by the kernel's table of connections.
-fn is_unread(stream: &TcpStream) -> bool {
+/// Returns whether the other end has unread bytes, by the kernel's table of connections, or has closed the connection,
+/// as a store does with an idle one after a while.
+fn has_arrived(stream: &TcpStream) -> bool {
+    const ESTABLISHED: &str = "01";
+
     let port = |address: io::Result<SocketAddr>| format!(":{:04X}", address.expect("it is connected").port());
     let (here, there) = (port(stream.local_addr()), port(stream.peer_addr()));
     let table = std::fs::read_to_string("/proc/net/tcp").expect("there is one");
-    table.lines().any(|line| {
-        let [_, from, to, _, queues, ..] = line.split_whitespace().collect::<Vec<_>>()[..] else { return false };
-        from.ends_with(&there) && to.ends_with(&here) && !queues.ends_with(":00000000")
-    })
+    let rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let mut of_the_other = rows.filter(|row| row.len() > 4 && row[1].ends_with(&there) && row[2].ends_with(&here));
+    of_the_other.next().is_none_or(|row| row[3] != ESTABLISHED || !row[4].ends_with(":00000000"))
 }
 
 /// Returns the reply to a command that sets up a connection.
