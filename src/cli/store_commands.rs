@@ -92,7 +92,7 @@ fn like<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> String {
     question.map_or_else(String::new, |question| format!("; {question}"))
 }
 
-/// Opens the named store for a command that reads or changes existing entries. A missing directory is an error: the
+/// Opens the store of `--store` for a command that reads or changes existing entries. A missing directory is an error: the
 /// path may be mistyped, and a new directory could belong to the wrong user.
 pub(super) fn present_store(arguments: &ArgMatches) -> Result<Arc<dyn EventMutex>, CommandFailure> {
     match missing_directory(text(arguments, "store")) {
@@ -105,7 +105,7 @@ pub(super) fn present_store(arguments: &ArgMatches) -> Result<Arc<dyn EventMutex
     }
 }
 
-/// Opens the named store, unless it is in memory.
+/// Opens the store of `--store`. Refuses a store in memory.
 pub(super) fn store_of(arguments: &ArgMatches) -> Result<Arc<dyn EventMutex>, CommandFailure> {
     let store = connect(text(arguments, "store"));
     let store = store

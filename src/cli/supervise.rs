@@ -115,7 +115,7 @@ pub(super) fn run(arguments: &ArgMatches) -> Answered {
     Ok(CommandAnswer::nothing().with_code(code))
 }
 
-/// Runs the command for its last due time, even if that is late. Returns `None` if the command has run for this time
+/// Runs the command for its last due time, even if the run is late. Returns `None` if the command has run for this time
 /// already, before the clock was set back.
 fn run_at(now: DateTime<Utc>, schedule: &Schedule, arguments: &ArgMatches) -> Result<Option<Entry>, CommandFailure> {
     let name = text(arguments, "name");
