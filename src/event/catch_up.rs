@@ -1,8 +1,9 @@
 //! Finds the occurrences that may have been missed. An event with `catch_up`, `catch_up_all` or a queue makes up for
 //! missed occurrences.
 //!
-//! A process waits to run each occurrence in a queue. If that process dies, another process makes up for the occurrence.
-//! If the event has no `catch_up`, only a process that has skipped the occurrence as `Queued` can make up for it.
+//! A process waits to run each occurrence in a queue. If that process dies, another process makes up for the
+//! occurrence. If the event has no `catch_up`, only a process that has skipped the occurrence as `Queued` can make up
+//! for it.
 //!
 //! An occurrence within the window was missed if no server has claimed it. But an occurrence from before the event was
 //! deployed has no claim, either, and must not run. So each event has a marker in its store. The age of the marker
@@ -73,7 +74,7 @@ impl CatchUp {
 
     /// Returns the occurrences that may have been missed at `minute`, the oldest first, and notes them as in progress.
     /// If the event is due in this tick, `due` is its first due occurrence, and only earlier occurrences are returned.
-    /// An occurrence whose start has not come was not missed. Sends no request to a store: the caller checks the
+    /// Occurrences that start later than `minute` are left out. Sends no request to a store: the caller checks the
     /// claims.
     pub(crate) fn begin_candidates(
         &self,
@@ -121,7 +122,7 @@ impl CatchUp {
         self.known().in_progress.remove(&occurrence);
     }
 
-    /// Notes that another process or another tick waits with this occurrence.
+    /// Notes that another process or another tick waits to run this occurrence.
     pub(crate) fn note_queued(&self, occurrence: DateTime<Utc>) {
         self.known().queued = Some(occurrence);
     }

@@ -121,9 +121,9 @@ impl Definition {
         here.chain((0..self.filters.len()).map(|at| named(&self.filters, at))).collect()
     }
 
-    /// Returns the claim window for `occurrence`. The window begins with the tick of the run, and the run may request its
-    /// claim only within the window. Later, the claim of another server may have expired. With `catch_up`, the window
-    /// also covers the time in which other servers read the claim to find missed occurrences.
+    /// Returns the claim window for `occurrence`. The window begins with the tick of the run, and the run may request
+    /// its claim only within the window. Later, the claim of another server may have expired. With `catch_up`, the
+    /// window also covers the time in which other servers read the claim to find missed occurrences.
     #[inline]
     pub(crate) fn claim_window(&self, occurrence: DateTime<Utc>) -> Duration {
         match self.catch_up.as_ref().filter(|catch_up| catch_up.window + MINUTE > self.claim_window) {
