@@ -92,8 +92,8 @@ fn like<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> String {
     question.map_or_else(String::new, |question| format!("; {question}"))
 }
 
-/// Opens the store of `--store` for a command that reads or changes existing entries. A missing directory is an error: the
-/// path may be mistyped, and a new directory could belong to the wrong user.
+/// Opens the store of `--store` for a command that reads or changes existing entries. A missing directory is an error:
+/// the path may be mistyped, and a new directory could belong to the wrong user.
 pub(super) fn present_store(arguments: &ArgMatches) -> Result<Arc<dyn EventMutex>, CommandFailure> {
     match missing_directory(text(arguments, "store")) {
         None => store_of(arguments),
