@@ -74,7 +74,7 @@ pub(crate) fn percent_decoded(text: &str) -> Option<Vec<u8>> {
 }
 
 /// Returns the message for a URL that begins or ends with a space, or begins with a quote. Such a URL often comes from a
-/// file of settings. `None`: the URL has neither.
+/// file of settings. `None`: the URL has no such space and no such quote.
 pub(crate) fn surplus_around(url: &str) -> Option<&'static str> {
     if url.trim() != url {
         Some("begins or ends with a space or a line end: leave it out; in a path or a password, write %20 for a space")

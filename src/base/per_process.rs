@@ -71,11 +71,11 @@ impl<T> Drop for PerProcess<T> {
     }
 }
 
-/// The number of forks between this process and its first ancestor that counted forks.
+/// The number of forks that led to this process since the handler was registered. A child has one more than its parent.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// The identity of a process. Each ancestor of the process has another identity, even an ended ancestor with an equal
-/// id.
+/// The identity of a process. A process and its ancestors have different identities, even if an ended ancestor had an
+/// equal id.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Process {
     id: u32,

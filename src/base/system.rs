@@ -142,8 +142,8 @@ pub(crate) fn prepare(command: &mut Command, inherited: Option<OwnedFd>, pid_pip
                     // A drop would close the descriptor, but the new program needs it open.
                     std::mem::forget(moved);
                 }
-                // The process may have a limit of open files that is too low for such a number. Then the descriptor
-                // keeps its number.
+                // `OUT_OF_THE_WAY` may be above the process's limit of open files. Then the descriptor keeps its
+                // number.
                 Err(_) => fcntl_setfd(inherited, FdFlags::empty())?,
             }
         }

@@ -29,7 +29,8 @@ pub(super) const STORE: u8 = 3;
 /// Stands for each argument that is not an option.
 const WORD: &str = "";
 
-/// Unexpected arguments: words of the usage that show the command, the arguments, and what to write instead.
+/// The advice on unexpected arguments. Each row has words of the usage, unexpected arguments, and the advice. The words
+/// of the usage identify the command.
 const UNEXPECTED: &[(&[&str], &[&str], &str)] = &[
     (&["soloist run"], &["-c"], "Instead of -c of `flock`, write: -- sh -c 'LINE'."),
     (&["soloist run"], &["-s", "--shared"], "There are no shared leases: only one command at a time can hold a name."),

@@ -147,7 +147,7 @@ fn schedule() -> Arg {
 
 /// Adds the arguments of `soloist run`. Arguments that `flock` also has keep their names.
 fn supervised(command: Command) -> Command {
-    // These options of `flock` ask for the default here, so they do nothing.
+    // `soloist run` accepts these options of `flock`, but they change nothing, because they ask for its default.
     let anyway = |name: &'static str, short: char| flag(name).short(short).hide(true);
     command
         .arg(anyway("nonblock", 'n').alias("nb"))

@@ -88,7 +88,7 @@ fn summary(report: &Report, planned: usize) -> (String, u8) {
     (parts.join(", "), if report.is_failure() || not_run > 0 { FAILED } else { 0 })
 }
 
-/// Returns the range in the arguments, which name times on the clocks of the event's zone.
+/// Returns the range from `--from` to `--to`. Without `--to`, the range ends now.
 fn range(schedule: &Schedule, arguments: &ArgMatches) -> Result<Range<DateTime<Utc>>, CommandFailure> {
     let event = schedule.event(text(arguments, "event"))?;
     let zone = event.zone();
@@ -104,7 +104,7 @@ fn range(schedule: &Schedule, arguments: &ArgMatches) -> Result<Range<DateTime<U
     Ok(from..until)
 }
 
-/// Parses an instant: RFC 3339, or a date, or a date and a time of the day. The last two are on the clocks of `zone`.
+/// Parses an instant in RFC 3339, or a local date in `zone`, with or without a time of the day.
 fn instant(text: &str, zone: &Zone) -> Result<DateTime<Utc>, CommandFailure> {
     if let Ok(instant) = DateTime::parse_from_rfc3339(text) {
         return Ok(instant.to_utc());

@@ -7,7 +7,7 @@ use clap_mangen::Man;
 use super::answer::{Answered, CommandAnswer, CommandFailure, USAGE};
 use super::arguments::about;
 
-/// Returns `completions` and `man`, for the program of this name.
+/// Returns the commands `completions` and `man` of the program that has this name.
 pub(super) fn commands(program: &str) -> [Command; 2] {
     let shell = Arg::new("shell").value_name("SHELL").required(true).value_parser(value_parser!(Shell));
     let command = Arg::new("command").value_name("COMMAND").help("Print only the page of this command");
@@ -17,7 +17,7 @@ pub(super) fn commands(program: &str) -> [Command; 2] {
     ]
 }
 
-/// Runs one of the [`commands`], for the program of this parser. Returns `None` for any other command.
+/// Runs `completions` or `man` for the program whose arguments `parser` parses. Returns `None` for any other command.
 pub(super) fn describe(parser: Command, matches: &ArgMatches) -> Option<Answered> {
     match matches.subcommand()? {
         ("completions", arguments) => Some(Ok(script(parser, *arguments.get_one("shell")?))),

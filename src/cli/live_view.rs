@@ -24,7 +24,7 @@ use crate::time::clock::shown::{HumanDuration, to_the_second};
 /// The time between two pictures.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// The most lines that wait to be printed; further lines are dropped.
+/// The number of lines that can wait to be printed. If this many lines wait, further lines are dropped.
 const MOST_WAITING: usize = 1_000;
 
 /// An observer that sends a line for each step to the thread that prints.

@@ -34,7 +34,7 @@ use crate::time::clock::{
 
 const NO_EVENTS: &str = "the schedule has no events";
 
-/// The most due times that `next` lists. A day with a due time in each second has fewer.
+/// The number of due times that `next` lists at most. A day has fewer seconds.
 const MOST_LISTED: usize = 100_000;
 
 /// An event, as `list --json` shows it.

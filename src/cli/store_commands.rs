@@ -1,4 +1,4 @@
-//! The commands that need a store but no events, and the name under which a schedule is paused.
+//! The commands that need a store, but no events.
 
 use std::cmp::Reverse;
 use std::ffi::OsStr;
@@ -42,7 +42,7 @@ struct LockForm {
 pub(super) fn carry_out(name: &str, arguments: &ArgMatches, schedule: &Schedule) -> Answered {
     let event = || arguments.get_one::<String>("event").map(String::as_str);
     let its_own = schedule.stores();
-    // A pause is in the store of the schedule, which is the first.
+    // The number of stores that the command changes. Pauses are only in the first store: the store of the schedule.
     let changed = match name {
         "pause" | "resume" => 1,
         "unlock" => its_own.len(),
@@ -67,7 +67,8 @@ pub(super) fn carry_out(name: &str, arguments: &ArgMatches, schedule: &Schedule)
     }
 }
 
-/// Returns the end of the message about a name that is not held: the name is unknown, or the names that may be meant.
+/// Returns the end of the message about a name that is not held. If the schedule has events, the text says if no event
+/// uses the name. Otherwise the text suggests held names like `name`.
 fn others_than(schedule: &Schedule, stores: &[&dyn EventMutex], name: &str) -> String {
     if schedule.names().next().is_none() {
         return held_like(stores, name);
@@ -85,14 +86,14 @@ fn held_like(stores: &[&dyn EventMutex], typed: &str) -> String {
 }
 
 /// Returns the end of a message, which suggests names like `typed`. Reports and JSON show a lease as `lease/NAME`, so
-/// `typed` may begin with that.
+/// `typed` may begin with `lease/`.
 fn like<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> String {
     let question = did_you_mean(typed.strip_prefix("lease/").unwrap_or(typed), names);
     question.map_or_else(String::new, |question| format!("; {question}"))
 }
 
-/// Opens the named store for a command that reads or changes existing entries. A missing directory is an error: the
-/// path may be mistyped, and a new directory could belong to the wrong user.
+/// Opens the store of `--store` for a command that reads or changes existing entries. A missing directory is an error:
+/// the path may be mistyped, and a new directory could belong to the wrong user.
 pub(super) fn present_store(arguments: &ArgMatches) -> Result<Arc<dyn EventMutex>, CommandFailure> {
     match missing_directory(text(arguments, "store")) {
         None => store_of(arguments),
@@ -104,7 +105,7 @@ pub(super) fn present_store(arguments: &ArgMatches) -> Result<Arc<dyn EventMutex
     }
 }
 
-/// Opens the named store, unless it is in memory.
+/// Opens the store of `--store`. Refuses a store in memory.
 pub(super) fn store_of(arguments: &ArgMatches) -> Result<Arc<dyn EventMutex>, CommandFailure> {
     let store = connect(text(arguments, "store"));
     let store = store
@@ -122,7 +123,8 @@ fn in_memory() -> CommandFailure {
     CommandFailure::saying(message).with_code(USAGE)
 }
 
-/// Names a schedule as the arguments say. The default name is used for pauses only, and is not shown as an application.
+/// Sets the name of the schedule from the arguments. If the user gave no name, only pauses use the default name, and
+/// `locks` and reports show no application.
 pub(super) fn named(schedule: Schedule, arguments: &ArgMatches) -> Result<Schedule, PauseError> {
     let name = text(arguments, "schedule");
     if arguments.value_source("schedule") == Some(ValueSource::DefaultValue) {
@@ -147,7 +149,7 @@ pub(super) fn stand_in(event: &str) -> Event {
     Event::call(event, |_| {}).every_minute().without_overlapping()
 }
 
-/// Lists the events that have a log, with their last runs, the newest first.
+/// Lists the events that have a log, each with its last run. The event that ran last comes first.
 fn logs(schedule: &Schedule, is_json: bool) -> Answered {
     #[derive(serde::Serialize)]
     struct EventLog {
@@ -255,7 +257,8 @@ fn locks(stores: &[&dyn EventMutex], prefix: &str, is_json: bool) -> Answered {
     Ok(CommandAnswer::text(table_or(&heads, held.iter().map(row), &nothing)))
 }
 
-/// Describes the end of a lease whose process has ended: the lease lasts as long as the command of that process.
+/// Describes when a lease ends if the process that acquired the lease has ended. The command of that process still
+/// runs, and the lease ends with the command.
 fn until_its_command_ends(holder: &Holder) -> String {
     match holder.process_group() {
         Some(group) => format!("its command ends, process group {group}"),
@@ -291,7 +294,7 @@ fn pause(schedule: &Schedule, event: Option<&str>, arguments: &ArgMatches) -> An
 }
 
 /// Returns the schedule or the event of a pause, as a text. The text always names the schedule, because a pause stops
-/// no schedule of another name.
+/// only the schedule with that name.
 fn pause_target(schedule: &Schedule, event: Option<&str>) -> String {
     let of = event.map_or_else(String::new, |event| format!("{} of ", OneLine(event)));
     format!("{of}the schedule {}", Named(schedule.pause_name()))

@@ -35,9 +35,9 @@ pub(super) const USAGE: u8 = 64;
 pub(super) const HOW_TO_RUN: &str =
     "Write: soloist run --name NAME --store URL -- COMMAND. docs/guide/from_flock.md has the options of `flock`.";
 
-/// The exit code if the store can't be opened, or was unavailable: `EX_NOINPUT`, as in `flock` for its file. It is also
-/// the code if the command succeeded, but ran without protection, or if it succeeded, but its lease could not be
-/// released. So if the command was run, the code 0 says that the command succeeded, and had its lease to the end.
+/// The exit code if the store can't be opened, or was unavailable: `EX_NOINPUT`, as in `flock` for its file. A command
+/// that succeeded also gets this code if it ran without protection, or if its lease could not be released. So if the
+/// command ran and the code is 0, the command succeeded, and held its lease to the end.
 const STORE: u8 = 66;
 
 /// The exit code if the command could not be started: `EX_UNAVAILABLE`, as in `flock`.
@@ -97,8 +97,8 @@ pub(super) fn run(arguments: &ArgMatches) -> Answered {
     let Some(mut entry) = run_at(now, &named, arguments)? else { return Ok(CommandAnswer::nothing()) };
     let is_out = matches!(entry.verdict(), Verdict::Skipped(SkipReason::StoreUnavailable(_)));
     if is_out && text(arguments, "on-outage") == "run" {
-        // While the pause can't be read, a named schedule runs nothing. So the schedule without a name runs the
-        // command.
+        // A named schedule runs nothing if its pause can't be read. So the schedule without a name runs the command
+        // in this case.
         let schedule = if named.paused().is_ok() { &named } else { &schedule };
         entry = run_at(now, schedule, arguments)?.unwrap_or(entry);
     }
@@ -115,7 +115,7 @@ pub(super) fn run(arguments: &ArgMatches) -> Answered {
     Ok(CommandAnswer::nothing().with_code(code))
 }
 
-/// Runs the command for its last due time, even if that is late. Returns `None` if the command has run for this time
+/// Runs the command for its last due time, even if the run is late. Returns `None` if the command has run for this time
 /// already, before the clock was set back.
 fn run_at(now: DateTime<Utc>, schedule: &Schedule, arguments: &ArgMatches) -> Result<Option<Entry>, CommandFailure> {
     let name = text(arguments, "name");
@@ -145,7 +145,7 @@ fn refused(why: impl Display) -> CommandFailure {
     CommandFailure::saying(why).with_code(USAGE)
 }
 
-/// The methods of an event, and the options that set the values of these methods.
+/// Pairs of a method of this library and the option of `soloist run` for that method.
 const OPTIONS: [(&str, &str); 13] = [
     ("every", "every"),
     ("cron", "every"),
@@ -163,8 +163,8 @@ const OPTIONS: [(&str, &str); 13] = [
 ];
 
 /// Returns a message with the names of options in place of the names of methods: `--grace 5s` instead of `grace(5s)`.
-/// Of a method or an option, as in `` `every(..)` or `--every 5m` ``, the message keeps the option. Advice without an
-/// option is left out.
+/// If the message offers both, as in `` `every(..)` or `--every 5m` ``, the method is left out. Advice to call a method
+/// that has no option is left out, too.
 fn with_options(message: &str) -> String {
     // `soloist run` has no option for `without_overlapping_for(..)`, so the message must not name this method.
     let mut message = message.replace(" or the `without_overlapping_for(..)`", "");
@@ -204,7 +204,7 @@ fn event(arguments: &ArgMatches, now: DateTime<Utc>) -> Event {
                 None => event.cron(every),
             }
         }
-        // The event is due only once, at this call of the program. So no next occurrence ends its retries.
+        // The event is due only now. It has no next occurrence that would end its retries.
         None => event.at(Tick::at(now, &Zone::UTC).occurrence()),
     };
     let duration = |name| duration_of(arguments, name);
@@ -333,7 +333,7 @@ fn code_of(outcome: &RunOutcome) -> u8 {
         }
         Some(reason) if reason.is_for_the_lease() => return GAVE_WAY,
         _ if matches!(outcome.ended(), Ended::TimedOut { .. }) => return TIMED_OUT,
-        // If `no_retry` has a reason, the command had failed by itself before. Then the exit code of the command
+        // A reason in `no_retry` means that the command failed by itself first. Then the exit code of the command
         // counts, even if the lease was lost later.
         _ if outcome.lease_lost_at().is_some() && outcome.no_retry().is_none() => return LEASE_LOST,
         _ => {}
@@ -382,7 +382,7 @@ fn is_worth_telling(entry: &Entry) -> bool {
             let is_its_own = outcome.exit_status().is_some() && outcome.unprotected().is_none() && is_released;
             match outcome.cancel_reason() {
                 None => entry.is_failure() && (!is_its_own || outcome.lease_lost_at().is_some()),
-                // The sender of the signal knows the reason.
+                // Nothing is printed, because the sender of the signal knows the reason.
                 Some(CancelReason::ShuttingDown) => false,
                 Some(_) => true,
             }

@@ -13,7 +13,7 @@ use crate::schedule::history::status::Status;
 use crate::time::clock::shown::HumanDuration;
 use crate::time::zone::Zone;
 
-/// The longest word that is never broken, even if the table gets wider than the terminal.
+/// The length up to which a word is never broken, even if the table gets wider than the terminal.
 const LONGEST_WORD: u16 = 24;
 
 /// Returns a table that fits the terminal. Without a terminal, the table is as wide as it needs to be, so that `grep`

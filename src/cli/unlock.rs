@@ -25,8 +25,8 @@ const GRACE: Duration = Duration::from_secs(5);
 /// The longest time between the end of a command and the end of its lease.
 const SETTLING: Duration = Duration::from_secs(5);
 
-/// The additional time of a request to stop. The request expires this long after the end of the lease, or after the end
-/// of the operator's wait if that is later. So the holder can still read the request.
+/// The time by which a request to stop outlasts the lease and the operator's wait. So the holder can still read the
+/// request.
 const MARGIN: Duration = Duration::from_secs(10);
 
 /// The time between two reads of the store.
@@ -82,7 +82,7 @@ fn ask_to_stop(store: &dyn EventMutex, name: &MutexName, holder: &Holder, wait: 
     let left = |holder: &Holder| (holder.until() - clock.now()).to_std().unwrap_or_default();
     let term = Term::new(left(holder).max(wait) + MARGIN).unwrap_or(Term::MAX);
     let request = LeaseRequest::new(name.request_to_stop(holder.token()), term, &clock).because(UNLOCK);
-    // If the request exists already, another operator has written it, which is no error.
+    // The answer does not matter: if the request exists already, another operator has written it.
     Admission::claim_only(request).ask(store)?;
     say(format_args!(
         "its holder is asked to stop: a run sees this when it next renews its lease; waiting for {}",
@@ -105,9 +105,9 @@ fn ask_to_stop(store: &dyn EventMutex, name: &MutexName, holder: &Holder, wait: 
     )))
 }
 
-/// Waits until this holder no longer holds the lease, and then returns `None`. Another process may hold the lease by
-/// then. After the timeout, returns the present entry of the holder. Returns this entry at once if the holder's process
-/// ends during the wait, but its command continues.
+/// Waits until `holder` no longer holds the lease, and then returns `None`. Another process may hold the lease by then.
+/// Returns the new entry of `holder` if `holder` still holds the lease after the time `wait`. Also returns this entry
+/// if the process of `holder` ends during the wait, but the command of that process continues.
 fn wait_until_free(
     store: &dyn EventMutex,
     name: &MutexName,

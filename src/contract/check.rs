@@ -146,7 +146,7 @@ pub fn run_as_test<H: Harness>(case: &str, module: &str, harness: H) {
     }
 }
 
-/// Plays a role in a case of another process, if that case started this process. Otherwise does nothing.
+/// Plays the role for which a case in another process started this process. Without such a role, does nothing.
 #[doc(hidden)]
 pub fn run_as_child<H: Harness>(_make: impl FnOnce() -> H) {
     if let Some(Role::Here { address, run, role }) = child::part_of::<H>() {
@@ -205,8 +205,8 @@ macro_rules! __contract_test_functions {
 }
 
 /// Makes one `#[test]` for each case of the suite, in the module that calls the macro. The argument is an expression
-/// that makes a [`Harness`]. The expression is evaluated once for each case, so all harnesses for a server should share
-/// that server.
+/// that makes a [`Harness`]. The expression is evaluated once for each case. So if the store needs a server, start
+/// the server only once, and use it in all harnesses.
 ///
 /// A case that needs other processes starts this test binary again. The new process runs only one test of this module,
 /// and has environment variables that begin with `SOLOIST_CONTRACT_`.

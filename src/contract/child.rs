@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(40);
 impl EntryPoint {
     /// Returns the test that child processes run in `module`, the module that calls `contract_tests!`.
     pub(super) fn test_in(module: &str) -> Self {
-        // The names of tests in libtest do not have the name of the crate.
+        // libtest names a test by its module path, without the name of the crate.
         let inner = module.split_once("::").map(|(_, inner)| format!("{inner}::"));
         Self::Test(inner.unwrap_or_default() + "processes_of_other_cases_begin_here")
     }
@@ -121,7 +121,7 @@ impl Drop for Other {
     }
 }
 
-/// The role for which a case of another process started this process.
+/// The role for which a case in another process started this process.
 pub(super) enum Role {
     Here {
         address: String,
@@ -132,7 +132,7 @@ pub(super) enum Role {
     Elsewhere,
 }
 
-/// Returns the role of this process, if a case of another process started this process.
+/// Returns the role of this process. Returns `None` if no case in another process started this process.
 pub(super) fn part_of<H: Harness>() -> Option<Role> {
     let read = |name| env::var(name).ok();
     let role = read(ROLE)?;

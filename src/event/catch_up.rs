@@ -1,14 +1,14 @@
 //! Finds the occurrences that may have been missed. An event with `catch_up`, `catch_up_all` or a queue makes up for
 //! missed occurrences.
 //!
-//! Each occurrence in a queue has a process that waits with it. If that process dies, another process makes up for the
+//! A process waits to run each occurrence in a queue. If that process dies, another process makes up for the
 //! occurrence. If the event has no `catch_up`, only a process that has skipped the occurrence as `Queued` can make up
-//! for the occurrence.
+//! for it.
 //!
 //! An occurrence within the window was missed if no server has claimed it. But an occurrence from before the event was
 //! deployed has no claim, either, and must not run. So each event has a marker in its store. The age of the marker
-//! shows since when the store has known the event, and occurrences before that time do not count as missed. The name of
-//! the marker encodes the timetable, the kind of claim and the window. If one of these changes, the event gets another
+//! shows since when the store has known the event. Occurrences before that time do not count as missed. The name of the
+//! marker encodes the timetable, the kind of claim and the window. If one of these changes, the event gets another
 //! marker, and counts as new.
 
 use std::collections::BTreeSet;
@@ -74,7 +74,7 @@ impl CatchUp {
 
     /// Returns the occurrences that may have been missed at `minute`, the oldest first, and notes them as in progress.
     /// If the event is due in this tick, `due` is its first due occurrence, and only earlier occurrences are returned.
-    /// An occurrence whose start has not come was not missed. Sends no request to a store: the caller checks the
+    /// Occurrences that start later than `minute` are left out. Sends no request to a store: the caller checks the
     /// claims.
     pub(crate) fn begin_candidates(
         &self,
@@ -122,7 +122,7 @@ impl CatchUp {
         self.known().in_progress.remove(&occurrence);
     }
 
-    /// Notes that another process or another tick waits with this occurrence.
+    /// Notes that another process or another tick waits to run this occurrence.
     pub(crate) fn note_queued(&self, occurrence: DateTime<Utc>) {
         self.known().queued = Some(occurrence);
     }
@@ -135,8 +135,9 @@ impl CatchUp {
         }
     }
 
-    /// Returns for how long after the start of `occurrence` a tick may read the claim on it: until the next occurrence
-    /// starts, but at most for the window. A minute is added, because ticks check only once a minute.
+    /// Returns the length of the time in which ticks may read the claim on `occurrence`. The time begins with the start
+    /// of the occurrence. It ends when the next occurrence starts, or with the window if the window ends earlier. A
+    /// minute is added, because ticks check only once a minute.
     pub(crate) fn claim_lookup_time(&self, timetable: &Timetable, occurrence: DateTime<Utc>) -> Duration {
         let next_start = timetable.next(occurrence).map(|next| timetable.start_of(next));
         let until_next = next_start.and_then(|next| (next - timetable.start_of(occurrence)).to_std().ok());

@@ -19,10 +19,9 @@ pub(crate) fn usual_claim_window(period: Duration) -> Duration {
     (period * 10).clamp(MINUTE, LONGEST_WINDOW)
 }
 
-/// Checks that the jitter `longest` is in whole seconds and shorter than `period`, and returns its seconds. There are
-/// two reasons why it must be shorter. An occurrence must start before the next occurrence is due. And an occurrence
-/// must start before its own claim can expire: `period` is at most an hour, and never longer than the usual claim
-/// window.
+/// Returns the seconds of the jitter `longest`. Refuses a jitter that is not in whole seconds, or not shorter than
+/// `period`. So an occurrence starts before the next occurrence is due. An occurrence also starts before its own claim
+/// can expire, because `period` is at most an hour, and never longer than the usual claim window.
 pub(super) fn checked_jitter(longest: Duration, period: Duration) -> Result<u32, Refusal> {
     let seconds = u32::try_from(longest.as_secs()).ok().filter(|seconds| *seconds > 0 && longest.subsec_nanos() == 0);
     seconds.filter(|_| longest < period).ok_or_else(|| {

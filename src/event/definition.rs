@@ -52,7 +52,7 @@ pub struct Definition {
     pub(crate) after: Vec<AfterHook>,
     pub(crate) protection: Protection,
     /// The claim window. A queue or `catch_up_all` can make the window longer than usual. The time that `catch_up` adds
-    /// is not included, because it depends on the occurrence.
+    /// is not included, because that time depends on the occurrence.
     pub(crate) claim_window: Duration,
     pub(crate) timeout: Option<Duration>,
     pub(crate) retry: Option<Retry>,
@@ -121,9 +121,9 @@ impl Definition {
         here.chain((0..self.filters.len()).map(|at| named(&self.filters, at))).collect()
     }
 
-    /// Returns the claim window for `occurrence`: for how long after the beginning of its tick a run may request its
-    /// claim. Later, the claim of another server may have expired. With `catch_up`, the window also covers the time in which other
-    /// servers read the claim to find missed occurrences.
+    /// Returns the claim window for `occurrence`. The window begins with the tick of the run, and the run may request
+    /// its claim only within the window. Later, the claim of another server may have expired. With `catch_up`, the
+    /// window also covers the time in which other servers read the claim to find missed occurrences.
     #[inline]
     pub(crate) fn claim_window(&self, occurrence: DateTime<Utc>) -> Duration {
         match self.catch_up.as_ref().filter(|catch_up| catch_up.window + MINUTE > self.claim_window) {
@@ -245,7 +245,7 @@ impl Event {
         let runs_here = environments.map_or(Ok(true), |them| them.include(environment))?;
         if !runs_here {
             self.filters.extend(self.environments.clone().map(Filter::OtherEnvironment));
-            // This filter comes first, so that the filter functions of the application are not called.
+            // This filter refuses every run. It comes first, so that no run calls a filter function of the application.
             self.filters.rotate_right(1);
         }
         let all = self.protections.catch_up_all;

@@ -1,5 +1,4 @@
-//! Cases of admissions. All of an admission is granted, or nothing; and nothing is granted while an excluding name is
-//! held.
+//! Cases of admissions. An admission gets all its names or none. It gets none while an excluding name is held.
 
 use crate::contract::harness::Harness;
 use crate::contract::subject::{CaseResult, Subject, broken, granted, long, must, occurrence};

@@ -98,7 +98,7 @@ pub(super) fn a_permit_collides_with_nothing_else<H: Harness>(subject: &Subject<
         a.permit("b", "day@1970-01-01T00:00:00+00:00"),
         a.permit("A", "day@1970-01-01T00:00:00+00:00"),
         b.permit("a", "day@1970-01-01T00:00:00+00:00"),
-        // A claim on an occurrence, and permits whose periods are texts that a store may use for this occurrence.
+        // A claim on an occurrence, and permits whose periods look like the text of this occurrence in a store.
         a.claim("a", at),
         a.permit("a", "1970-01-01T00:00:00Z"),
         a.permit("a", at.to_rfc3339()),

@@ -10,12 +10,12 @@ use crate::time::clock::shown::ExactDuration;
 use crate::time::{timetable::Timetable, zone::Zone};
 
 impl Definition {
-    /// Refuses a minimum hold that lasts until the next occurrence, because that occurrence would be skipped even if its
-    /// task is short. Each slot can hold one occurrence.
+    /// Refuses a minimum hold that lasts until the next occurrence, because that occurrence would be skipped even if
+    /// the task is short. With several slots, refuses a minimum hold that lasts until an occurrence finds no free slot.
     pub(super) fn check_hold(&self) -> Result<(), Refusal> {
         let Some(hold) = self.protection.lease.and_then(|lease| lease.at_least) else { return Ok(()) };
         let slots = self.protection.slots.len().max(1);
-        // Clock changes make some days shorter or longer, so the times are compared on a clock without changes.
+        // The times are compared in UTC, because clock changes make some days shorter or longer in other zones.
         let timetable = Timetable { zone: Zone::UTC, ..self.timetable.clone() };
         let times = timetable.upcoming(DateTime::UNIX_EPOCH, windows_of(&self.filters));
         let times: Vec<DateTime<Utc>> = times.take(MOST_TRIED).collect();

@@ -88,12 +88,12 @@ impl Event {
     ///
     /// An occurrence counts as missed only if the store already knew the event at the time of the occurrence. So a new
     /// event does not run when it is deployed. An event whose timetable, window or claim was changed counts as new,
-    /// too. The event is recorded in the store by the first tick at which the event is due or a window is open, and
-    /// when [`work`](crate::Schedule::work) begins. If the window is as long as the time between two occurrences, a
-    /// window is always open. If the store has lost its data, as Redis can after a restart, the event is new, and
-    /// nothing is made up for. If the store's clock was set back after the event was recorded, the recorded time may be
-    /// later than the occurrence. Then the recorded time is ignored: the occurrence can count as missed, and the log
-    /// has a warning.
+    /// too. The first tick at which the event is due, or at which a window is open, records the event in the store.
+    /// [`work`](crate::Schedule::work) records the event when it begins. If the window is as long as the time between
+    /// two occurrences, a window is always open. If the store has lost its data, as Redis can after a restart, the
+    /// event is new, and nothing is made up for. If the store's clock was set back after the event was recorded, the
+    /// recorded time may be later than the occurrence. Then the recorded time is ignored: the occurrence can count as
+    /// missed, and the log has a warning.
     ///
     /// If an old definition is deployed again, for example by a rollback, the store still has the record of the first
     /// deployment. So the occurrences between the two deployments can count as missed. This is also true if `catch_up`

@@ -14,9 +14,9 @@ impl Event {
     /// `names`. Upper and lower case matter. In another environment, the event is never due, and a run by hand is
     /// skipped as filtered out.
     ///
-    /// `add` refuses an empty list, an empty name, a name with white space, `,`, `;` or `|`, and a second, different
-    /// list. `add` also refuses the event if the
-    /// schedule has no environment, or if its environment differs from a name only in upper and lower case.
+    /// `add` refuses an empty list, and a second list that differs from the first list. `add` refuses an empty name,
+    /// and a name with white space, `,`, `;` or `|`. `add` also refuses the event if the schedule has no environment,
+    /// or if the environment of the schedule differs from a name only in upper and lower case.
     ///
     /// ```
     /// use soloist::{Event, Schedule, SkipReason, Verdict};

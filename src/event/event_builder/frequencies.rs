@@ -108,7 +108,7 @@ words! {
     }
 }
 
-/// Intervals of real time, and of civil days and weeks.
+/// Methods that make the event due at an interval: of real time, of civil days, or of weeks.
 impl Event {
     /// Makes the event due at this interval of real time, from one second to ten years, in whole seconds. Clock changes
     /// do not move the times. The intervals are counted from 1970-01-01 00:00 UTC, or from the instant of
@@ -188,7 +188,7 @@ impl Event {
     }
 }
 
-/// Minutes of hours, and hours of the day.
+/// Methods that make the event due at certain minutes of an hour, or at certain hours of the day.
 ///
 /// `minutes` is one minute or a list of minutes, from 0 to 59. [`add`](crate::Schedule::add) refuses other numbers, and
 /// an empty list.
@@ -273,7 +273,7 @@ impl Event {
     }
 }
 
-/// Days of the week, of the month and of the year.
+/// Methods that make the event due on certain days of the week, of the month or of the year.
 ///
 /// If an event has days of the month and days of the week, it is due on each day that matches *one* of the two: see
 /// [`Crontab`](crate::time::Crontab). A `time` is written as for [`daily_at`](Self::daily_at). A `day` of the month is
@@ -349,7 +349,7 @@ impl Event {
     }
 }
 
-/// The first time, the last time, and a single time.
+/// Methods that limit the event to a first time and a last time, or make the event due once.
 ///
 /// An event that is never due again stays in its schedule. [`status`](crate::Schedule::status) and the command `list`
 /// show that it is over.
