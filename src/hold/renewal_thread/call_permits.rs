@@ -13,8 +13,8 @@ pub(crate) const MOST_CALLS: usize = 16;
 #[derive(Clone)]
 pub(crate) struct CallPermits(Arc<Semaphore>);
 
-/// The thread's part of a call. The thread drops this part when the call has ended. If the future was dropped before,
-/// this part has a permit.
+/// The thread's part of a call. The thread drops this part when the call has ended. If the future was dropped before
+/// the end of the call, this part has a permit.
 type ThreadSide = OnceLock<OwnedSemaphorePermit>;
 
 /// The future's part of a call. If the future drops its part before the call has ended, the call takes a permit.
