@@ -159,10 +159,10 @@ impl LeaseRequest {
     }
 
     /// Returns the text that a store keeps with the owner: `web-1 instance=blue app=shop (the table is migrated)`. The
-    /// text has the host of this process and, as far as they are known, the [instance](crate::Schedule::with_instance),
-    /// the [application](crate::Schedule::named), the [timetable](crate::store::Holder::timetable) and the
-    /// [reason](Self::because). A store without enough room cuts off the end of the text.
-    /// [`Holder::new`](crate::store::Holder::new) parses the text.
+    /// text has the host of this process, and then these parts, if they are known: the
+    /// [instance](crate::Schedule::with_instance), the [application](crate::Schedule::named), the
+    /// [timetable](crate::store::Holder::timetable) and the [reason](Self::because). A store without enough room cuts
+    /// off the end of the text. [`Holder::new`](crate::store::Holder::new) parses the text.
     ///
     /// ```
     /// use soloist::store::{Holder, LeaseRequest};

@@ -1,6 +1,6 @@
-//! Permits limit the number of calls that block a thread. An operator's call needs a permit, and so does a call whose
-//! future was dropped while its thread still waits for the store. Each such call needs a thread, and usually a
-//! connection.
+//! Permits limit the number of calls that block a thread. An operator's call needs a permit, and so does a dropped
+//! call: its future was dropped while its thread still waits for the store. Each such call needs a thread, and usually
+//! a connection.
 
 use std::sync::{Arc, OnceLock, Weak};
 
