@@ -266,8 +266,8 @@ impl Event {
         attributes(self)
     }
 
-    /// Returns the event. If its task is a future, the task gets a runtime: `usual`, or otherwise the runtime of this
-    /// thread.
+    /// Returns the event. If its task is a future, the task gets the runtime `usual`. If `usual` is `None`, the task
+    /// gets the runtime of this thread.
     pub(crate) fn driven_by(mut self, usual: Option<&Runtime>) -> Result<Self, AddError> {
         if let Work::Future(task) = &mut self.work {
             let runtime = usual.cloned().or_else(runtime::current);

@@ -12,7 +12,7 @@ use crate::time::timetable::windows::{Window, Windows};
 pub(crate) enum Filter {
     /// A window refuses runs outside of its times. `upcoming` leaves out the occurrences that a window refuses.
     Window(Window),
-    /// Refuses all runs: the environment of the schedule is none of these environments.
+    /// Refuses all runs, because the environment of the schedule is not in this list.
     OtherEnvironment(Environments),
     /// A function of the application, and the method that added it.
     Call(&'static str, FilterCall),

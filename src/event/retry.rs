@@ -49,8 +49,7 @@ impl Retry {
         Self { doubles: true, ..self }
     }
 
-    /// Returns the delay after the end of this `attempt`, whose number is 1 for the first attempt. `None`: no attempt
-    /// follows.
+    /// Returns the delay after the attempt with the number `attempt`, from 1. `None`: no further attempt follows.
     pub(crate) fn delay_after(&self, attempt: u32) -> Option<Duration> {
         let factor = if self.doubles { 2_u32.saturating_pow(attempt.saturating_sub(1)) } else { 1 };
         self.after.filter(|_| attempt <= self.times).map(|delay| delay.saturating_mul(factor))

@@ -71,8 +71,8 @@ impl HeldLease {
         self.report_reason(self.now(), None)
     }
 
-    /// Returns the first reason to stop that applied when the task `ended`, and reports the reason. A reason that comes
-    /// later is not reported.
+    /// Returns the first reason to stop that had come when the task ended, at the moment `ended`. Reports this reason,
+    /// but no later reason.
     #[inline]
     pub(crate) fn reason_at_end(&self, ended: Moment) -> Option<CancelReason> {
         let reason = self.report_reason(ended, None);
@@ -120,9 +120,9 @@ impl HeldLease {
         Some((reason, first))
     }
 
-    /// Returns the moment when a cancelled task must be over: `grace` after the cancellation, or earlier. At least
-    /// `ending` is left until the lease or the process ends, so that there is time to drop the task. `None`: the task
-    /// is not cancelled.
+    /// Returns the moment when a cancelled task must be over: `grace` after the cancellation, but at least `ending`
+    /// before the end of the lease or of the process. The time `ending` is needed to drop the task. `None`: the task is
+    /// not cancelled.
     pub(crate) fn over_at(&self, now: Moment, grace: Duration, ending: Duration) -> Option<Moment> {
         let (_, since) = self.reason_since(now)?;
         Some(since.plus(grace).min(self.last_moment().minus(ending)))

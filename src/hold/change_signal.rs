@@ -87,8 +87,8 @@ impl Signal {
         }
     }
 
-    /// Unlocks the signal, and wakes the waiting threads. Each run calls this function when it ends. So the function
-    /// makes no system call if no thread waits.
+    /// Unlocks the signal, and wakes the waiting threads. If no thread waits, there is no system call. This saves time,
+    /// because each run calls this function at its end.
     fn wake_threads(&self, waiters: MutexGuard<'_, Waiters>) {
         let some_wait = waiters.threads > 0;
         drop(waiters);

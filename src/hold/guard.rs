@@ -211,7 +211,8 @@ impl LeaseGuard {
         if lease.deadline() <= now {
             return Err(MutexError::granted_too_late(format!("admit {}", lease.name())));
         }
-        // If this process already holds the name, the store has lost its data, and the earlier lease stays valid.
+        // If this process already holds the name, the store has lost its data. The earlier lease stays valid, so no
+        // guard is made.
         let kept = renewal_thread.keep(store, &held, renewal);
         Ok(kept.is_ok().then_some(Self { lease, held, _renewal_thread: renewal_thread }))
     }

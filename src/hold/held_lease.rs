@@ -1,8 +1,8 @@
 //! The lease of a run or of a lease guard, from its grant to its release.
 //!
-//! A single atomic `u64` holds the deadline of the lease, or the time at which the lease was lost. While one thread
-//! finds that the deadline has passed, another thread can move the deadline after a renewal. Because there is only one
-//! value, the two threads agree on the outcome, and a lost lease stays lost.
+//! A single atomic `u64` holds the deadline of the lease, or the time at which the lease was lost. After a renewal, one
+//! thread can move the deadline while another thread finds that the deadline has passed. Both threads change this one
+//! value, so they agree on the result, and a lost lease stays lost.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize};
@@ -31,7 +31,7 @@ pub(crate) struct HeldLease {
     pub(crate) stopping: Duration,
     /// A [`LeaseState`], encoded in 64 bits.
     state: AtomicU64,
-    /// Whether the store has said, in its answer to a renewal, that another owner or no owner holds the name.
+    /// Whether the store has refused a renewal, because another owner or no owner holds the name.
     is_taken_away: AtomicBool,
     loss_is_reported: AtomicBool,
     /// Whether a request for a renewal is under way. Changes only while `signal` is locked.
@@ -54,8 +54,8 @@ pub(crate) struct HeldLease {
     /// The moment when this process read a request to stop the run, and the process that made the request, if it is
     /// known.
     pub(super) stop_request: OnceLock<Box<(Moment, Option<Holder>)>>,
-    /// Whether the reason to stop was reported. Also `true` for a guard, and after the end of a task, because then a
-    /// reason must not be reported.
+    /// Whether the reason to stop was reported. Also `true` if a reason must not be reported: for a guard, and after
+    /// the end of a task.
     pub(super) cancel_is_reported: AtomicBool,
 }
 

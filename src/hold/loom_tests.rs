@@ -115,7 +115,7 @@ fn clock() -> (ManualClock, Clock) {
     (manual, clock)
 }
 
-/// A waker that wakes no thread, because each thread that waits for a clock moves the clock itself.
+/// A waker that does nothing, because no thread waits for another thread to move the clock.
 struct Nowhere;
 
 impl Wake for Nowhere {
@@ -312,7 +312,7 @@ fn a_signal_to_a_thread_that_is_about_to_end_is_not_waited_for_for_ever() {
     });
 }
 
-// If a process exits without a lease, it does not wait for a timer thread, which perhaps has not begun yet.
+// If a process without a lease exits, it must not wait for the timer thread. That thread may not have begun yet.
 #[test]
 fn a_signal_to_a_thread_that_has_nothing_to_do_is_not_waited_for() {
     in_every_order(|| {

@@ -44,7 +44,7 @@ const PURGE_NEVER_BELOW: usize = 256;
 
 struct PlannedLease {
     held: Arc<HeldLease>,
-    /// Weak, so that the plan keeps no store alive that has no other user.
+    /// A weak handle, so that the plan alone does not keep the store alive.
     store: Weak<dyn EventMutex>,
     /// `None`: the lease has a fixed term.
     renewal: Option<NextRenewal>,
@@ -158,7 +158,7 @@ impl Plan {
         self.leases.push(planned);
     }
 
-    /// Returns a handle to the store. `None`: no holder of a lease has such a handle any more.
+    /// Returns a handle to the store. `None`: all users of the store have dropped their handles.
     pub(super) fn store(&self) -> Option<Arc<dyn EventMutex>> {
         self.leases.iter().find_map(|planned| planned.store.upgrade())
     }
@@ -225,8 +225,8 @@ impl Plan {
     }
 
     /// Returns the next step. If the renewal of a lease is due, all leases with its term are renewed in one batch. So
-    /// leases that were granted at different times share one batch in each third of their term. After its deadline, a
-    /// lease is lost, and is not renewed.
+    /// one batch in each third of the term is enough, even if the leases were granted at different times. A lease whose
+    /// deadline has passed is lost, and is not renewed.
     pub(super) fn next_step(&mut self, now: Moment) -> PlanStep {
         let job = self.release_at_exit(now).map(PlannedJob::ReleaseAtExit);
         let job = job.or_else(|| non_empty(self.take_cancelled(now)).map(PlannedJob::Cancel));
@@ -300,7 +300,8 @@ impl Plan {
         reads
     }
 
-    /// Returns the time of the next job. Deadlines count, so that a loss is reported as soon as a deadline passes.
+    /// Returns the time of the next job. A deadline counts as a job, too, because a loss is reported as soon as the
+    /// deadline passes.
     fn next_due(&self) -> Option<Moment> {
         let leases = self.leases.iter().flat_map(|planned| {
             let renewal = planned.renewal.as_ref().map(|renewal| renewal.due);

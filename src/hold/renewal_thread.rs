@@ -51,10 +51,11 @@ pub(crate) struct RenewalThread {
 /// An entry of the list of renewal threads, with the values that identify the thread.
 struct KnownThread {
     store: StoreId,
-    /// Compared, too, because a new store can get the identity of a dropped store whose renewal thread still exists.
+    /// The scope is compared, too, because a new store can get the identity of a dropped store whose renewal thread
+    /// still exists.
     scope: Scope,
     clock: Clock,
-    /// Compared, too, because a child made by `fork` does not have the threads of its parent.
+    /// The process id is compared, too, because a child made by `fork` does not have the threads of its parent.
     pid: u32,
     thread: Weak<RenewalThread>,
 }

@@ -55,9 +55,9 @@ impl TimerThread {
         }
     }
 
-    /// Calls `change` with the plan. `change` returns a result and the time of the next job that the change has
-    /// planned, or `None` if there is no such job. Returns the result, and whether the caller must start a thread that
-    /// calls [`run`](Self::run).
+    /// Calls `change` with the plan. `change` returns a result and a time. The time is that of the next job that the
+    /// change has planned, or `None` if the change has planned no job. Returns the result, and whether the caller must
+    /// start a thread that calls [`run`](Self::run).
     #[inline]
     #[must_use = "the caller must start a thread if the second value is `true`"]
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut Plan) -> (T, Option<Moment>)) -> (T, bool) {

@@ -28,7 +28,7 @@ const REASON: &str = " (";
 /// The reason of a run that a backfill started.
 pub(crate) const BACKFILL: &str = "backfill";
 
-/// The label of a request or a holder: the parts of the text above, except for the host.
+/// The label of a request or a holder: application, instance, timetable and reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Label {
     /// The name of the schedule.

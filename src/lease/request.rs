@@ -43,7 +43,8 @@ impl LeaseRequest {
     /// Makes a request for `name` and `term`, with a new owner.
     ///
     /// Make the request right before you send it, because the deadline of the lease counts from this call. Send each
-    /// request only once. After an error, the store may release the granted name later, so a retry needs a new request.
+    /// request only once, and make a new request for a retry. After an error, the store may later release the name for
+    /// the owner of the failed request. If the retry had this owner, too, its lease would end then.
     ///
     /// ```
     /// use soloist::store::LeaseRequest;
@@ -124,8 +125,8 @@ impl LeaseRequest {
     }
 
     /// Returns this request with the occurrence of the run, which the [holder](crate::store::Holder::occurrence) then
-    /// shows. A tick requests leases and places in a queue with their occurrence. Other ticks read that occurrence, so
-    /// that an earlier occurrence never replaces the run of a later occurrence.
+    /// shows. A tick adds the occurrence to its requests for leases and for places in a queue. Other ticks read this
+    /// occurrence, so that an earlier occurrence never replaces the run of a later occurrence.
     ///
     /// ```
     /// use chrono::DateTime;
@@ -158,10 +159,10 @@ impl LeaseRequest {
     }
 
     /// Returns the text that a store keeps with the owner: `web-1 instance=blue app=shop (the table is migrated)`. The
-    /// text has the host of this process and, as far as they are known, the [instance](crate::Schedule::with_instance),
-    /// the [application](crate::Schedule::named), the [timetable](crate::store::Holder::timetable) and the
-    /// [reason](Self::because). A store without enough room cuts off the end of the text.
-    /// [`Holder::new`](crate::store::Holder::new) parses the text.
+    /// text has the host of this process, and then these parts, if they are known: the
+    /// [instance](crate::Schedule::with_instance), the [application](crate::Schedule::named), the
+    /// [timetable](crate::store::Holder::timetable) and the [reason](Self::because). A store without enough room cuts
+    /// off the end of the text. [`Holder::new`](crate::store::Holder::new) parses the text.
     ///
     /// ```
     /// use soloist::store::{Holder, LeaseRequest};

@@ -21,7 +21,7 @@ pub struct StoreId {
 }
 
 impl StoreId {
-    /// Makes the identity of a store whose handles all share the value `shared`, from the address of that value.
+    /// Makes the identity of a store from the address of `shared`. All handles of the store must share this value.
     ///
     /// ```
     /// use std::sync::Arc;

@@ -22,8 +22,8 @@ use crate::outcome::skip_reason::SkipReason;
 /// rules and a dashboard for them.
 ///
 /// Install the recorder before the first tick of the schedule, because that tick creates the metrics. Counters begin
-/// with 0. Several schedules can share one `Metrics` in an `Arc`. Then events of one name are counted together, and so
-/// are all stores.
+/// with 0. Several schedules can share one `Metrics` in an `Arc`. Then events with one name are counted together, and
+/// all stores are counted together.
 ///
 /// ```
 /// use soloist::observe::Metrics;

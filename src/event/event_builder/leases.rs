@@ -95,13 +95,14 @@ impl Event {
         self.say("hold_at_least", length, |event| &mut event.protections.hold_at_least)
     }
 
-    /// Sets the behaviour at an overlap: the event is due while a run of the event is running anywhere in the fleet.
-    /// The new occurrence is skipped (the default), waits in a [queue](Overlap::QueueOne), or
-    /// [replaces](Overlap::Replace) the run. This method needs [`without_overlapping`](Self::without_overlapping), and
-    /// makes the event run [on one server](Self::on_one_server). The store must be able to extend a lease, as all
-    /// built-in stores can. For `Replace`, the store must also return the [holder](EventMutex::held) of the lease with
-    /// its [occurrence](crate::store::Holder::occurrence). If the store can't return the holder, an occurrence that
-    /// would replace a run is skipped as [`StoreUnavailable`](crate::SkipReason::StoreUnavailable).
+    /// Sets the behaviour at an overlap. An overlap is an occurrence that is due while a run of its event is still
+    /// running anywhere in the fleet. The new occurrence is skipped (the default), waits in a
+    /// [queue](Overlap::QueueOne), or [replaces](Overlap::Replace) the run. This method needs
+    /// [`without_overlapping`](Self::without_overlapping), and makes the event run [on one
+    /// server](Self::on_one_server). The store must be able to extend a lease, as all built-in stores can. For
+    /// `Replace`, the store must also return the [holder](EventMutex::held) of the lease with its
+    /// [occurrence](crate::store::Holder::occurrence). If the store can't return the holder, an occurrence that would
+    /// replace a run is skipped as [`StoreUnavailable`](crate::SkipReason::StoreUnavailable).
     ///
     /// A waiting occurrence has its own thread, which asks the store about once a second. So it delays no other event.
     /// [`run_due`](crate::Schedule::run_due) returns after the waiting occurrence has run. No later occurrence of the
@@ -148,8 +149,8 @@ impl Event {
         self.say("within", time, |event| &mut event.protections.within)
     }
 
-    /// Sets the behaviour at an outage: the store does not answer, or the store's entry for this event can't be used.
-    /// By default, the event does not run; see [`OutagePolicy`].
+    /// Sets the behaviour of the event if the store does not answer, or if the store's entry for this event can't be
+    /// used. By default, the event does not run; see [`OutagePolicy`].
     pub fn on_outage(self, policy: OutagePolicy) -> Self {
         self.say("on_outage", policy, |event| &mut event.protections.on_outage)
     }

@@ -6,7 +6,8 @@ use super::Event;
 use crate::event::retry::Retry;
 
 impl Event {
-    /// Cancels the run when its task has taken this long: from 1 millisecond to ten years. The default is no timeout.
+    /// Cancels the run when its task has taken as long as `limit`, which is from 1 millisecond to ten years. The
+    /// default is no timeout.
     ///
     /// A [command](Self::exec) or a future is ended by force. A callback can't be ended by force. It should call
     /// [`Run::is_cancelled`](crate::Run::is_cancelled), [`Run::check`](crate::Run::check) or
@@ -90,9 +91,14 @@ impl Event {
     /// task that was cancelled or could not be started is not retried. When an attempt begins, no process and no future
     /// of the previous attempt is left.
     ///
-    /// No attempt begins after the next occurrence, outside of the windows of [`between`](Self::between) and
-    /// [`unless_between`](Self::unless_between), after [`until`](Self::until), or without the lease. The wait for an
-    /// attempt ends early at a shutdown, at a pause, at the command `unlock`, and if a later occurrence
+    /// No attempt begins in these cases:
+    ///
+    /// - The next occurrence of the event is due.
+    /// - A window of [`between`](Self::between) or [`unless_between`](Self::unless_between) excludes the time.
+    /// - The time is after [`until`](Self::until).
+    /// - The lease is lost.
+    ///
+    /// The wait for an attempt ends early at a shutdown, at a pause, at the command `unlock`, and if a later occurrence
     /// [replaces](crate::Overlap::Replace) the run. Then the run ends with the failure of its last attempt, and its
     /// lease is released. The process notices a pause, a replacement or `unlock` within about two seconds. If the store
     /// does not answer whether the event is paused, the process continues to wait. A pause does not end a run that was

@@ -31,18 +31,19 @@ impl fmt::Display for Claim {
 
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 
-/// The greatest difference between the clocks or ticks of two servers at which an occurrence still starts only once. A
-/// claim lasts longer than its window by this margin, because the tick of a server with a slow clock comes later. A
-/// request to stop a run also lasts longer by this margin than the wait of the occurrence that replaces the run. If an
-/// occurrence is older than this margin, its claim may have expired. So neither `run_due_since` nor the command line
-/// starts such an old occurrence.
+/// The margin for differences between clocks and between ticks. If the clocks and the ticks of two servers differ by
+/// less than this margin, an occurrence starts only once. A claim lasts longer than its window by this margin, because
+/// the tick of a server with a slow clock comes later. An occurrence that replaces a run sets a marker that asks the
+/// run to stop. This marker lasts longer than the occurrence may wait, by this margin, too. If an occurrence is older
+/// than this margin, its claim may have expired. So neither `run_due_since` nor the command line starts such an old
+/// occurrence.
 pub(crate) const CLAIM_MARGIN: Duration = Duration::from_secs(5 * 60);
 
 impl Claim {
     /// Returns the name and the term of the claim for `occurrence` of `event`. The term is the sum of the claim window,
-    /// [`CLAIM_MARGIN`], the longest jitter and, for a permit, the rest of the period. The jitter is added because two
-    /// servers can start an occurrence at different times, at most the longest jitter apart. This happens if an
-    /// operator claims the occurrence, or if the definition was changed.
+    /// [`CLAIM_MARGIN`], the longest jitter and, for a permit, the rest of the period. The longest jitter is added
+    /// because two servers can delay one occurrence by different times. This happens if an operator claims the
+    /// occurrence, or if the definition was changed.
     pub(crate) fn name_and_term(
         self,
         mutex: &MutexName,

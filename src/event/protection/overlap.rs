@@ -1,6 +1,6 @@
 //! The behaviour of an event at an overlap. The new occurrence is skipped, waits in a queue, or replaces the run.
 
-/// The behaviour of an event at an overlap: the event is due while a run is running. See
+/// The behaviour of an event that is due while a run of the event is still running. See
 /// [`Event::on_overlap`](crate::Event::on_overlap).
 ///
 /// ```

@@ -14,7 +14,7 @@ use crate::time::clock::moment::Moment;
 /// The values of `count` that `at_most` accepts.
 pub(crate) const SLOTS: RangeInclusive<usize> = 1..=100;
 
-/// The term of the claim in `claim_of_one_attempt`. It is longer than a store can take to answer.
+/// The term of the claim in `claim_of_one_attempt`. The term is longer than any store needs for its answer.
 const ATTEMPT: Term = Term::DEFAULT;
 
 impl Protection {

@@ -13,14 +13,14 @@ use crate::lease::{request::Lease, term::Term};
 use crate::store::event_mutex::{EventMutex, batch::Batch, batch::Slot};
 use crate::time::{clock::Clock, clock::moment::Moment};
 
-/// The longest time that a process is expected to take until it has ended.
+/// The longest time that the exit of a process is expected to take.
 pub(in crate::hold) const FEW_SECONDS: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Default)]
 pub(in crate::hold) struct ExitRelease {
     /// The leases to release, each with the time that is left of its minimum hold.
     released: Vec<(Lease, Option<Term>)>,
-    /// The leases to shorten, by their new terms.
+    /// The leases to shorten, grouped by their new terms.
     shortened: HashMap<Term, Vec<Arc<HeldLease>>>,
 }
 

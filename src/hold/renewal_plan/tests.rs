@@ -98,8 +98,8 @@ struct Known {
     here: bool,
     /// Whether the store was asked to shorten the lease because the process exits.
     shortened: bool,
-    /// The moment when the task is cancelled: the deadline, less the time for stopping. The deadline is one term after
-    /// a moment before the request.
+    /// The moment when the task is cancelled: the time of the last successful request, plus the term, less the time for
+    /// stopping.
     deadline: Moment,
     /// The earliest and the latest moment of the next renewal.
     due: (Moment, Moment),
@@ -212,8 +212,8 @@ impl World {
         }
         self.store[name] = Some((request.owner(), self.now().plus(term.get())));
         self.hesitate();
-        // This process holds the name, but the store has granted it again. A process refuses such a grant, except from
-        // a store in its own memory. Both cases are tested.
+        // The store may have granted a name that this process still holds. A process refuses such a grant, unless the
+        // store is in the memory of the process. Both cases are tested.
         if held && self.random.bool() {
             self.store[name] = None;
             return;
@@ -508,7 +508,7 @@ impl World {
         whose.iter().map(&mut extend).collect()
     }
 
-    /// Passes the store's reply to the plan, or an error, as if the reply were lost.
+    /// Passes the store's reply to the plan. Sometimes passes an error instead, as if the reply were lost.
     fn answer(&mut self) {
         let Some(asked) = self.asked.take() else { return };
         let extended = match asked.extended {

@@ -1,6 +1,6 @@
-//! Permits limit the number of calls that block a thread. An operator's call needs a permit, and so does a call whose
-//! future was dropped while its thread still waits for the store. Each such call needs a thread, and usually a
-//! connection.
+//! Permits limit the number of calls that block a thread. An operator's call needs a permit, and so does a dropped
+//! call: its future was dropped while its thread still waits for the store. Each such call needs a thread, and usually
+//! a connection.
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -13,8 +13,8 @@ pub(crate) const MOST_CALLS: usize = 16;
 #[derive(Clone)]
 pub(crate) struct CallPermits(Arc<Semaphore>);
 
-/// The thread's part of a call. The thread drops this part when the call has ended. If the future was dropped before,
-/// this part has a permit.
+/// The thread's part of a call. The thread drops this part when the call has ended. If the future was dropped before
+/// the end of the call, this part has a permit.
 type ThreadSide = OnceLock<OwnedSemaphorePermit>;
 
 /// The future's part of a call. If the future drops its part before the call has ended, the call takes a permit.
