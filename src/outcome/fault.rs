@@ -29,8 +29,8 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Returns why the run was cancelled, if the task ended with a [`Cancelled`], the error of
-    /// [`Run::check`](crate::Run::check).
+    /// Returns why the run was cancelled, if the task ended with the error [`Cancelled`].
+    /// [`Run::check`](crate::Run::check) returns this error.
     pub(crate) fn cancellation(&self) -> Option<CancelReason> {
         let Self::Failed(error) = self else { return None };
         let error = error.downcast_ref::<NotStarted>().map_or(&**error, |NotStarted(why)| &**why);

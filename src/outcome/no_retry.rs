@@ -54,7 +54,7 @@ impl NoRetry {
     }
 }
 
-/// Converts the reason of a cancellation during the wait for a retry.
+/// Converts the reason of a cancellation that prevents a retry.
 impl From<CancelReason> for NoRetry {
     fn from(reason: CancelReason) -> Self {
         match reason {

@@ -195,8 +195,8 @@ impl RunOutcome {
 
     /// Returns the last bytes of the command's output. [`Output::Keep`](crate::Output::Keep) says how many bytes are
     /// kept at most. With [`Output::File`](crate::Output::File) or [`Output::Append`](crate::Output::Append), these are
-    /// the last bytes that this run wrote to the file, at most 16 KiB. `None`: the event has another output, the file
-    /// is a pipe or a device, or the file can't be read.
+    /// the last bytes that this run wrote to the file, at most 16 KiB. `None`: no command was started, its output was
+    /// inherited or discarded, the file is a pipe or a device, or the file can't be read.
     pub fn output(&self) -> Option<&KeptOutput> {
         self.details.as_ref()?.exit.as_ref()?.output.as_ref()
     }
@@ -367,7 +367,7 @@ impl fmt::Display for Took<'_> {
     }
 }
 
-/// The number of attempts after a time, if there were several: ` and 2 attempts`.
+/// The number of attempts, as a text that follows a time: ` and 2 attempts`. Empty unless there were several attempts.
 pub(super) struct Attempts(pub(super) u32);
 
 impl fmt::Display for Attempts {

@@ -51,8 +51,8 @@ use workers::start_thread;
 /// Performs these runs, and records a result for each run.
 ///
 /// If this thread belongs to a tokio runtime, the call blocks the thread. The other threads of the runtime then poll
-/// the tasks that are futures. If the runtime has no other thread, nothing can poll its tasks, so these tasks fail
-/// without being started.
+/// the futures of the runs. If the runtime has no other thread, it can't poll a future. So a run whose task is a future
+/// of this runtime fails, and its task is not started.
 pub(crate) fn run_planned<'a>(planned: &'a [PlannedRun<'a>]) {
     let driven = planned.iter().find_map(|run| match &run.event.work {
         Work::Future(task) => Some((runtime::here().filter(|here| task.is_driven_by(*here))?, run)),

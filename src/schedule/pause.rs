@@ -29,7 +29,7 @@ impl Schedule {
     /// during the pause. So the pause takes effect at once. On the stores of this crate, this needs no extra request.
     /// For all other events, a tick reads in one request whether the schedule or one of these events is paused. If the
     /// tick takes long, it reads the pauses again each minute. A tick without a due event sends no request. The [pause
-    /// of one event](Self::pause_event) takes effect in this way, too.
+    /// of one event](Self::pause_event) takes effect in these two ways, too.
     ///
     /// If the store does not answer, it is not known whether the schedule is paused. So all due events of a schedule
     /// with a name are skipped as [`StoreUnavailable`](crate::SkipReason::StoreUnavailable), and the report fails. This

@@ -179,8 +179,9 @@ impl Schedule {
         Ok(Some(self.run_alone(planned)))
     }
 
-    /// Returns whether the local time of `now` has come once before, and a server claimed the event's due time then.
-    /// (If the clocks of a zone are set back, local times come twice.) `false` if the event is unknown.
+    /// Returns whether the local time of `now` comes for the second time, and a server claimed the event's due time
+    /// when that local time came first. (If the clocks of a zone are set back, local times come twice.) `false` if the
+    /// event is unknown.
     #[cfg(feature = "cli")]
     pub(crate) fn is_claimed_repetition(&self, name: &str, now: DateTime<Utc>) -> Result<bool, MutexError> {
         let registry = self.events.registry();

@@ -133,7 +133,7 @@ impl Observing {
     }
 }
 
-/// The observers of one run, and the identity of the run. If a schedule has no observers, its runs have no such value.
+/// The observers of one run, and the identity of the run. A run of a schedule without observers has no `RunObservers`.
 pub(crate) struct RunObservers {
     pub(crate) observers: Observers,
     pub(crate) run: RunId,

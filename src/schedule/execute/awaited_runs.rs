@@ -19,8 +19,7 @@ use crate::time::{clock::manual::Wake, clock::moment::Moment};
 
 /// The runs that a loop awaits.
 pub(super) struct AwaitedRuns<'a> {
-    /// The key is the serial number of the run's task or wait: the value of `started` when the task or the wait
-    /// started.
+    /// The key is a serial number: the value of `started` at the start of the run's task or wait.
     runs: HashMap<usize, ActiveRun<'a>>,
     started: usize,
     sender: Arc<ArrivalSender>,

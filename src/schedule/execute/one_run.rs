@@ -93,7 +93,7 @@ impl<'a> ActiveRun<'a> {
     }
 
     /// Performs the run, unless the process has begun to shut down since the admission. If the run then
-    /// [waits](Self::awaited) for a future or for a retry, the caller calls this again after the wait.
+    /// [waits](Self::awaited) for a future or for a retry, the caller calls `perform` again after the wait.
     #[inline]
     pub(super) fn perform(&mut self) {
         let Self { planned, span, admitted, progress, is_abandoned } = self;
@@ -130,9 +130,9 @@ impl<'a> ActiveRun<'a> {
     }
 
     /// Returns whether the thread of the loop can perform the next part of the run without a delay for other runs. Such
-    /// a part only starts a future, or records the end of the future, and calls no hooks. If the run has begun, and its
-    /// event has retries and can be paused, returns `false`: before a retry, the store may have to be asked whether the
-    /// event is paused.
+    /// a part starts a future, or records the end of the future. It calls no hook, and sends no request to the store.
+    /// After the end of a future, a retry may follow. If the event can be paused, the retry may need a request, because
+    /// the store must say whether the event is paused.
     pub(super) fn needs_no_thread(&self) -> bool {
         let event = self.planned.event;
         let has_begun = matches!(self.progress, RunProgress::Awaits(..));

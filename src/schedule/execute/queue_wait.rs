@@ -20,8 +20,7 @@
 //!    If another process took the place first, this process reads the places again.
 //! 3. Waiters are ordered by the fencing tokens of their places, because tokens rise with each grant of a mutex. So a
 //!    waiter can take any place, and never moves to another place. The waiter reads the places about once a second.
-//!    When fewer occurrences wait before the waiter than may run at a time, the waiter begins to request lease and
-//!    claim.
+//!    If the event allows `n` runs at a time, the first `n` waiters request lease and claim.
 //! 4. An admitted waiter leaves its place after it has its lease. If its process dies between these steps, the next
 //!    waiter waits until the term of the place is over.
 //! 5. If the store is unavailable, a waiter continues to wait. If the waiter has lost its place when the store answers
@@ -281,8 +280,8 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
             LeaseGuard::hold(store, clock, mark, Renewal::WhileItRuns).map_err(SkipReason::StoreUnavailable)
         };
         let (mark, waiter) = (hold(lease), hold(claim));
-        // `hold` returns `None` if this process still renews the marker for another waiter. Then the store has lost its
-        // data.
+        // `hold` returns `None` if this process still renews the marker for another waiter. The store has
+        // granted a held marker again, because the store has lost its data.
         let (Some(mark), Some(waiter)) = (mark?, waiter?) else { return Ok(None) };
         let before = if self.queue.replaces { 0 } else { self.queue.places.len() - 1 };
         Ok(Some(QueuePlace { mark, waiter, before, cancelled: None }))
@@ -309,7 +308,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
             .map_or(Ok(()), |later| Err(SkipReason::Replaced(Some(later.clone()))))
     }
 
-    /// Requests lease and claim, if fewer occurrences wait before this occurrence than may run at a time.
+    /// Requests lease and claim, if this waiter is one of the first `n`. The event allows `n` runs at a time.
     fn ask_if_next(&self, place: &mut QueuePlace) -> Result<AdmittedRun, SkipReason> {
         if self.queue.replaces {
             return self.ask_as_the_latest(place);

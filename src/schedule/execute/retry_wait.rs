@@ -2,9 +2,9 @@
 //! waits. In the foreground, the caller's thread waits.
 //!
 //! [`PlannedRun::decide_on_attempt`] decides whether the next attempt may begin: before the wait, and at its end. If
-//! the event can be paused, it also decides about once a second in between, because a pause wakes no loop and must be
-//! read from the store. The lease is renewed during the wait. A shutdown, a request to stop, or the loss of the lease
-//! ends the wait at once, because the signal of the run wakes the loop.
+//! the event can be paused, the function also decides about once a second during the wait. It reads the pause from the
+//! store, because a pause wakes no loop. The lease is renewed during the wait. A shutdown, a request to stop, or the
+//! loss of the lease ends the wait at once, because the signal of the run wakes the loop.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -61,7 +61,7 @@ pub(super) struct RetryWait<'a> {
     until: Moment,
     /// Wakes the loop when the run changes.
     waiter: TaskWaiter,
-    /// The registration at a test's clock, which does not move on before the next decision.
+    /// The registration at a test's clock. The clock does not move on before the next decision.
     waiting: Waiting,
 }
 

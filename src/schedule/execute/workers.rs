@@ -52,8 +52,8 @@ impl<'scope, 'env, 'a: 'scope> Workers<'scope, 'env, 'a> {
         let room = loop {
             self.hear();
             let patience = self.awaited.look_after();
-            // The wanted runs start together or not at all. If more runs were wanted than there can be workers, there
-            // would never be room for them. So at most `most` runs are wanted at once.
+            // The wanted runs start together or not at all. There is never room for more than `most` runs, so no more
+            // than `most` runs are wanted at once.
             let most_threads = self.pool.most_threads.load(SeqCst);
             let most = most_threads.max(1);
             let wanted = wanted.min(most);
@@ -63,7 +63,7 @@ impl<'scope, 'env, 'a: 'scope> Workers<'scope, 'env, 'a> {
                 break room;
             }
             if self.ended.is_empty() {
-                // Without workers, this thread performs one run after another. A run that has ended is released before
+                // Without workers, this thread performs one run after another. The lease of a run is released before
                 // the next run starts.
                 if most_threads > 0 || !self.perform_here() {
                     self.awaited.hears_within(patience, &self.performed);
@@ -137,8 +137,8 @@ struct Pool<'scope, 'env, 'a> {
 }
 
 impl<'scope, 'a: 'scope> Pool<'scope, '_, 'a> {
-    /// Starts a worker if a run waits in the queue and no worker is idle. Each worker calls this after it has taken a
-    /// run. So a few threads perform many quick tasks, and each slow task has its own thread.
+    /// Starts a worker if a run waits in the queue and no worker is idle. Each worker calls this function after it has
+    /// taken a run. So a few threads perform many quick tasks, and each slow task has its own thread.
     fn grow(self: &Arc<Self>) {
         let is_full = self.threads.load(SeqCst) >= self.most_threads.load(SeqCst);
         if is_full || self.queued.is_empty() || self.idle.load(SeqCst) > 0 {

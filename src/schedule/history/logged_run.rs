@@ -129,10 +129,10 @@ impl Schedule {
     /// [`runs`](Self::runs) and [`status`](Self::status) show the log.
     ///
     /// The log has no influence on admissions, and delays no run. A separate thread writes the log when a run starts
-    /// and when it ends. While the store is unavailable, the thread tries again. Records that are not written when the
-    /// process ends are lost. So after all runs have ended, `run_due` and similar methods wait up to three seconds
-    /// until the records are written. The log is in the store of the schedule, even for an event with [a store of its
-    /// own](crate::Event::mutex).
+    /// and when it ends. While the store is unavailable, the thread tries again. If the process ends before a record is
+    /// written, the record is lost. So after all runs have ended, `run_due` and similar methods wait up to three
+    /// seconds until the records are written. The log is in the store of the schedule, even for an event with [a store
+    /// of its own](crate::Event::mutex).
     ///
     /// # Errors
     ///

@@ -70,10 +70,9 @@ struct WaitingRecords {
     /// The action for each event that has running runs, and the number of these runs. The action is called if one of
     /// these runs fails.
     after_failure: HashMap<Arc<str>, (FollowUp, usize)>,
-    /// The skipped occurrences of each event that are not written yet.
+    /// The skipped occurrences that are not written yet, by event.
     skips: HashMap<Box<str>, WaitingSkips>,
-    /// The thread that ends the process. The writing thread sets this to `None` again after it has queued the ends of
-    /// that thread's runs.
+    /// The thread that ends the process. The field becomes `None` when the ends of this thread's runs are queued.
     exits_on: Option<usize>,
     is_last: bool,
 }
@@ -219,8 +218,8 @@ impl RunLogger {
         }
     }
 
-    /// Calls `follow_up` for `event` if the run that begins now fails, or ends the process. The writing thread makes
-    /// the call after it has written the ends of all runs so far. `follow_up` must not panic.
+    /// Registers `follow_up`, which is called if the run of `event` that begins now fails, or ends the process. The
+    /// writing thread makes the call after it has written the ends of all runs so far. `follow_up` must not panic.
     pub(crate) fn after_failure(self: &Arc<Self>, event: &Arc<str>, follow_up: impl Fn() + Send + Sync + 'static) {
         let mut records = self.records_of_this_process();
         records.after_failure.entry(Arc::clone(event)).or_insert_with(|| (Arc::new(follow_up), 0)).1 += 1;

@@ -200,8 +200,7 @@ impl Schedule {
                         Some(names.iter().filter_map(|name| known.get(name).map(|holder| holder.cloned())).collect())
                     }
                     Err(error) if error.is_outage() || error.is_unsupported() => None,
-                    // One of the names in the request can't be read. So `names` are read in a request without the other
-                    // names.
+                    // One of the names in the request can't be read, but a request for `names` alone may succeed.
                     Err(_) => {
                         Some(store.mutex.held(Names::Each(names)).ok()?.into_iter().map(Held::into_holder).collect())
                     }

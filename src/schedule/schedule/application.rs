@@ -62,7 +62,7 @@ impl Schedule {
         Ok(schedule.with_label(|label| label.application = Some(name)))
     }
 
-    /// Sets only the name by which pauses find the schedule. The schedule does not get this name as its application.
+    /// Sets the name by which pauses find the schedule. Does not set the name of the application.
     pub(crate) fn paused_as(self, name: Arc<str>) -> Result<Self, PauseError> {
         let lease = MutexName::readable_up_to(Arc::clone(&name), LONGEST)
             .map_err(|error| PauseError::Name(error.of("the name of the schedule")))?;
