@@ -70,14 +70,14 @@ pub struct Schedule {
     pub(super) clock: Clock,
     /// The default term of renewed leases.
     pub(super) lease_term: Term,
-    /// The default zone of timetables. If this is an error, each event that is added gets the error.
+    /// The default zone of timetables. If `with_timezone` got no valid zone, `add` refuses each event with this error.
     pub(super) zone: Result<Zone, UnknownZone>,
     pub(super) environment: Option<Arc<str>>,
     pub(super) shutdown: Option<Shutdown>,
     pub(super) on_report: Option<OnReport>,
-    /// Whether no callback receives the reports. Then failures go to standard error.
+    /// Whether failures go to standard error, because no callback receives the reports.
     pub(super) drops_reports: bool,
-    /// The runtime of tasks that are futures.
+    /// The runtime that polls the futures of events.
     pub(super) runtime: Option<Runtime>,
     /// The limit for how many calls of the schedule's [operators](Self::operator) run at the same time.
     #[cfg(feature = "tokio")]
@@ -89,7 +89,7 @@ pub struct Schedule {
     pub(super) observers: Observers,
     /// The observer that keeps the log of runs.
     pub(super) run_logger: Option<Arc<RunLogger>>,
-    /// The version of the events that the observers were last notified of. Zero: they were not notified yet.
+    /// The version of the registry whose events were last reported to the observers. Zero: no events were reported yet.
     pub(super) told_of: Arc<AtomicU64>,
     /// The stores that were unavailable at the last request.
     pub(super) stores_out: Arc<Mutex<BTreeSet<StoreId>>>,
@@ -142,8 +142,8 @@ impl Schedule {
 
     /// Returns the same schedule with another default term for leases of
     /// [`without_overlapping`](crate::Event::without_overlapping). The term is for events that are added from now on.
-    /// If a process is killed, the event is blocked until the term is over. Without this method, the default is 60
-    /// seconds.
+    /// If a process is killed during a run, the event of this run is blocked until the term is over. Without this
+    /// method, the default is 60 seconds.
     #[must_use = "only the returned schedule has the term"]
     pub fn with_lease_term(self, term: Term) -> Self {
         Self { lease_term: term, ..self }
@@ -178,7 +178,7 @@ impl Schedule {
 
     /// Returns the same schedule with the name of its environment. Among the events that are added from now on, those
     /// with [`environments`](crate::Event::environments) run only if they list this name. If the name is empty, for
-    /// example from an unset variable, `add` refuses events with `environments`. Otherwise such events would silently
+    /// example from an unset variable, `add` refuses events with `environments`, because such events would silently
     /// never run.
     #[must_use = "only the returned schedule has the environment"]
     pub fn with_environment(self, name: impl Into<Arc<str>>) -> Self {
@@ -246,7 +246,7 @@ impl Schedule {
         }
     }
 
-    /// Waits until the records and the numbers of skips are written, because the loop is over.
+    /// Writes the remaining records and numbers of skips, and waits for these writes, because the loop is over.
     pub(super) fn finish_run_log_of_loop(&self) {
         if let Some(logger) = &self.run_logger {
             logger.finish_all();

@@ -101,8 +101,8 @@ impl Schedule {
             threads.write_markers(registry);
             threads.tick(plan, Duration::ZERO);
             while !shutdown.is_triggered() {
-                // The moment is read first, so that a delay between the two reads makes the loop wake up early, and not
-                // late.
+                // The monotonic clock is read before the wall clock. So a delay between the two reads makes the loop
+                // wake up early, and not late.
                 let moment = schedule.clock.moment();
                 let (past, present) = schedule.events.see(&watch);
                 let now = present.until;
@@ -132,9 +132,9 @@ impl Schedule {
     /// until the end of the minute. The report has all due events, in the order of the ticks.
     ///
     /// Each tick has its own thread, so that a task that takes longer than its interval delays no later tick. Of the
-    /// occurrences of an event up to `now`, only the latest runs, as in `run_due`. The waits are in real time, even if
-    /// `now` is in another minute. If no event is due more often than once a minute, this does only what `run_due`
-    /// does.
+    /// occurrences of an event up to `now`, only the latest runs, as in `run_due`. Between its ticks, the call waits in
+    /// real time, even if `now` is in another minute. If no event is due more often than once a minute, this does only
+    /// what `run_due` does.
     ///
     /// ```no_run
     /// use soloist::{Event, FileMutex, Report, Schedule};

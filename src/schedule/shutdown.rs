@@ -328,7 +328,7 @@ impl Shutdown {
         RunGuard { shutdown: &self.state, run: run.clone() }
     }
 
-    /// Registers a thread that will sleep until moments of `clock`, or until the shutdown begins.
+    /// Registers a thread that will sleep until a moment of `clock`, or until the shutdown begins.
     pub(crate) fn waiting(&self, clock: &Clock) -> Waiting {
         clock.waiting(&self.state)
     }

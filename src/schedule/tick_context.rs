@@ -21,12 +21,12 @@ pub(crate) struct TickContext<'a> {
     pub(crate) schedule: &'a Schedule,
     pub(crate) registry: &'a Registry,
     pub(crate) started_by: StartedBy<'a>,
-    /// Whether events run even if their filters refuse them. An event for another environment does not run.
+    /// Whether events run even if their filters refuse them. But an event for another environment never runs.
     pub(crate) past_filters: bool,
     /// When the tick began.
     pub(crate) began: Moment,
-    /// The instant of the tick. Outside of a tick, the smallest instant. If an event has a jitter, the `Tick` of its
-    /// run has an earlier instant: the delay by the jitter is subtracted.
+    /// The instant of the tick. If the runs belong to no tick, this is the smallest instant. For an event with a
+    /// jitter, the `Tick` of the run has an earlier instant, because the delay by the jitter is subtracted.
     pub(crate) now: DateTime<Utc>,
     pub(crate) outages: Outages<'a>,
     /// The check for pauses; `None` if the schedule has no name, or the run was started by hand.

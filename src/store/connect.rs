@@ -155,8 +155,8 @@ fn refused(why: impl Into<BoxError>) -> ConnectError {
     ConnectError(why.into().into())
 }
 
-/// All kinds of stores, with the schemes of their URLs. A kind that needs a Cargo feature has the name of the feature;
-/// this build may lack that feature.
+/// All kinds of stores, with the schemes of their URLs. If a kind needs a Cargo feature, the kind has the name of this
+/// feature. Kinds are listed even if this build lacks their feature.
 const KINDS: [(&str, &[&str]); 6] = [
     ("memory", &["memory"]),
     ("file", &["file"]),

@@ -121,9 +121,9 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// It is not known whether the name was acquired. The store may have granted the name, and may later release the
-    /// name, if this owner still holds it. So to try again, make a new request, which has a new owner: never send one
-    /// request twice.
+    /// It is not known whether the name was acquired. If the store has granted the name, it may release the name later,
+    /// as long as this owner holds it. So never send a request twice: a second grant to this owner could be released in
+    /// this way. To try again, make a new request, which has a new owner.
     fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError>;
 
     /// Returns whether the name is held. The call changes nothing. The answer never admits a run, because another owner
@@ -319,11 +319,11 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
         }
     }
 
-    /// Frees a name that any owner holds: an operator's tool. Returns the old holder, or `None` if the name was not
-    /// held. Other processes can acquire the name at once. The old run may still be running: it is cancelled when its
-    /// next renewal finds that the lease is lost. Before that renewal, the process of the old run may acquire the name
-    /// again. By the new grant, this process sees that the old lease was lost. It then releases the new lease, cancels
-    /// the old run, and is admitted at its next attempt.
+    /// Frees a name, whichever owner holds it: an operator's tool. Returns the old holder, or `None` if the name was
+    /// not held. Other processes can acquire the name at once. The old run may still be running: it is cancelled when
+    /// its next renewal finds that the lease is lost. Before that renewal, the process of the old run may acquire the
+    /// name again. The process then learns from the new grant that the old lease was lost. So it releases the new
+    /// lease, cancels the old run, and is admitted at its next attempt.
     ///
     /// If the process of the holder [has ended](Holder::has_ended), a command of that process still runs, and nothing
     /// stops the command. End its [process group](Holder::process_group) now; otherwise the next run overlaps with the

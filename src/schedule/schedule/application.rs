@@ -172,8 +172,8 @@ impl Schedule {
     }
 }
 
-/// Returns the names of the event's leases and of its latest claim. If events share a mutex on purpose, its leases are
-/// left out.
+/// Returns the names of the event's leases and of its latest claim. If the mutex does not have the name of the event,
+/// the leases are left out, because other applications may share them.
 fn own_names(event: &Definition, now: DateTime<Utc>) -> impl Iterator<Item = MutexName> + use<> {
     let protection = &event.protection;
     let is_its_own = protection.mutex.mutex() == &*event.name;

@@ -23,9 +23,9 @@ impl Schedule {
     /// now.
     ///
     /// Warns of a protection that the store can't give: `on_one_server` or `once_per` on a store that only this process
-    /// uses. The warning goes to subscribers of `tracing`, for each such event. Without a subscriber, the warning goes
-    /// to standard error, for the first such event. In a test, where the schedule or its store is on a
-    /// [`ManualClock`](crate::time::ManualClock), there is no warning.
+    /// uses. Subscribers of `tracing` receive a warning for each such event. Without a subscriber, only the warning for
+    /// the first such event is printed, on standard error. If the schedule or its store has a
+    /// [`ManualClock`](crate::time::ManualClock), as in a test, there is no warning.
     ///
     /// # Errors
     ///

@@ -41,7 +41,8 @@ impl LiveEvents {
         changed
     }
 
-    /// Watches the changes from now on, for a loop on this clock. `wake` wakes the loop.
+    /// Makes a watch for a loop that uses `clock`. The watch collects the changes from now on, and calls `wake` after
+    /// each change.
     pub(in crate::schedule) fn watch(
         &self,
         clock: &Clock,
@@ -54,7 +55,7 @@ impl LiveEvents {
         watch
     }
 
-    /// Returns the events before each change since the last call, and the present events.
+    /// Returns the old registries, and the present registry. Each change since the last call has left one old registry.
     pub(in crate::schedule) fn see(&self, watch: &ChangeWatch) -> (Vec<EventsUntil>, EventsUntil) {
         // The clock is read under the lock, so that no change comes between the reads of the clock and of the events.
         let current = self.lock();
@@ -90,7 +91,7 @@ impl ChangeWatch {
     }
 }
 
-/// The events of a schedule until one of its changes, or until now.
+/// A registry, and the time until which the schedule had this registry. For the present registry, that time is now.
 pub(in crate::schedule) struct EventsUntil {
     pub(in crate::schedule) until: DateTime<Utc>,
     pub(in crate::schedule) registry: Arc<Registry>,

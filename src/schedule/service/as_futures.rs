@@ -1,5 +1,5 @@
-//! Calls of a schedule as futures. Each call has its own thread, so it blocks no worker of the runtime, and no blocked
-//! runtime delays it.
+//! Calls of a schedule as futures. Each call has its own thread. So the call blocks no worker of the runtime, and a
+//! blocked runtime does not delay the call.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -37,8 +37,8 @@ impl Schedule {
     /// future, and blocks it.)
     ///
     /// If the future is dropped early, no further run starts, and running runs are cancelled without a drain. Tasks
-    /// that are futures are dropped after their grace. The drop of this future does not wait for the runs. If the
-    /// runtime of a task is no longer driven, the task is not polled again, and its lease ends with its term.
+    /// that are futures are dropped after their grace. The drop of this future does not wait for the runs. If no thread
+    /// drives the runtime of a task any more, the task is not polled again, and its lease ends with its term.
     ///
     /// ```no_run
     /// use soloist::{Event, FileMutex, Run, Schedule, Shutdown};
@@ -114,8 +114,8 @@ impl Schedule {
     }
 }
 
-/// Makes a call to `store` on a separate thread. If the future is dropped, the call continues. While sixteen calls
-/// whose futures were dropped wait for the store, no further call begins.
+/// Makes a call to `store` on a separate thread. If the future is dropped, the call continues. A call whose future was
+/// dropped may still wait for `store`. While sixteen such calls wait, no further call begins.
 async fn ask<T: Send + 'static>(store: &Store, call: impl FnOnce() -> T + Send + 'static) -> T {
     let renewal_thread = RenewalThread::of(store, &store.mutex.clock());
     let (_future, thread) = renewal_thread.dropped_futures.begin().await;
@@ -136,8 +136,8 @@ impl Drop for BeginOnDrop {
     }
 }
 
-/// Makes a call on a separate thread, or on this thread if the system has no other. If the future is dropped, the call
-/// continues.
+/// Makes a call on a separate thread, or on this thread if the system has no thread for the call. If the future is
+/// dropped, the call continues.
 pub(crate) async fn on_a_thread<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> T {
     let (answer, answered) = oneshot::channel();
     let call = Arc::new(Mutex::new(Some(call)));

@@ -32,9 +32,9 @@ impl TickProgress {
         Self { ticked: vec![TickedInterval { from: now - TimeDelta::nanoseconds(1), until: now }], last: now }
     }
 
-    /// Returns the instant after which occurrences are due in the tick at `now`. `None`: there is no tick, because the
-    /// loop has already ticked through this time, or starts again from `now`. Calls `missed` with the beginning and the
-    /// end of a gap without ticks.
+    /// Returns an instant: the tick at `now` runs the occurrences after this instant. `None`: there is no tick at
+    /// `now`, because the loop has already ticked through `now`, or because the loop starts again from `now`. If
+    /// minutes before this tick had no tick, calls `missed` with the beginning and the end of this gap.
     pub(super) fn tick(
         &mut self,
         now: DateTime<Utc>,
@@ -76,8 +76,8 @@ impl TickProgress {
         self.ticked.iter().find(|interval| interval.from < now && now <= interval.until)
     }
 
-    /// Returns the end of the interval around `now` through which the loop has ticked; `now` if there is no such
-    /// interval.
+    /// Returns the end of the interval around `now` through which the loop has ticked. If there is no such interval,
+    /// returns `now`.
     pub(super) fn ticked_until(&self, now: DateTime<Utc>) -> DateTime<Utc> {
         self.interval_around(now).map_or(now, |interval| interval.until)
     }

@@ -9,8 +9,9 @@ use crate::base::{catch_panic::contain, threads};
 use crate::observe::notice::{About, Step};
 use crate::observe::tell::{observers::Observers, trace};
 
-/// The notices of a loop. A thread delivers them one after another. The thread starts with the loop, so that it can
-/// report ticks for which the system has no thread. The default value has no thread: the caller delivers the notices.
+/// The notices of a loop. A thread delivers them one after another. The thread starts with the loop. So the thread
+/// exists even if the system has no thread for a later tick, and can report this. The default value has no thread: the
+/// caller delivers the notices.
 #[derive(Default)]
 pub(super) struct LoopNotices<'env> {
     posted: Option<Sender<Telling<'env>>>,

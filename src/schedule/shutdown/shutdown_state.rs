@@ -1,4 +1,5 @@
-//! The state that all handles of one shutdown share: whether it has begun, and the ticks and runs that it waits for.
+//! The state that all handles of one shutdown share: whether the shutdown has begun, and for which ticks and runs it
+//! waits.
 
 use std::iter;
 use std::mem;
@@ -134,9 +135,9 @@ impl ShutdownState {
         true
     }
 
-    /// Ends the drain at the moment `now`. If the shutdown has not begun, removes its drain. Returns whether the caller
-    /// must now cancel the runs by [`cancel_runs`](Self::cancel_runs). `false`: there is no drain, or it is over. This
-    /// calls no code of users.
+    /// Ends the drain at the moment `now`. If the shutdown has not begun, sets its drain to zero. Returns whether the
+    /// caller must now cancel the runs by [`cancel_runs`](Self::cancel_runs). `false`: the drain was zero, or was over
+    /// already. This function calls no code of users.
     pub(super) fn end_drain(&self, now: Moment) -> bool {
         let mut progress = self.lock();
         let Some(deadlines) = progress.deadlines else {
@@ -200,7 +201,7 @@ impl ShutdownState {
         iter::successors(Some(self), |state| state.whole.as_deref())
     }
 
-    /// Returns the state of the whole shutdown: this state, if it is no part.
+    /// Returns the state of the whole shutdown. If this shutdown is not a part of another, returns this state.
     #[cfg(all(unix, feature = "signals"))]
     pub(super) fn outermost(&self) -> &Self {
         self.and_whole().last().unwrap_or(self)
@@ -211,8 +212,8 @@ impl ShutdownState {
         self.wait_for(done, |_| waiting.patience(enough))
     }
 
-    /// Waits until `done` returns `true`, but not longer than until the moment `enough` or the end of the grace.
-    /// Returns whether `done` returned `true`. The shutdown must have begun.
+    /// Waits until `done` returns `true`. The wait ends early at the moment `enough`, or at the end of the grace if
+    /// that comes first. Returns whether `done` returned `true`. The shutdown must have begun.
     #[cfg(all(unix, feature = "signals"))]
     pub(super) fn wait_for_exit(&self, enough: Moment, done: impl Fn(&Progress) -> bool) -> bool {
         let waiting = Waiting::on_the_machine();
@@ -220,8 +221,8 @@ impl ShutdownState {
         self.wait_for(done, |progress| waiting.patience(exit_by(progress).min(enough)))
     }
 
-    /// Waits until `done` returns `true`, but not longer than the time that `patience` returns. Each wake-up calls
-    /// `patience` again. Returns whether `done` returned `true`.
+    /// Waits until `done` returns `true`, or until `patience` returns zero. `patience` returns the remaining time, and
+    /// is called again at each wake-up. Returns whether `done` returned `true`.
     pub(super) fn wait_for(&self, done: impl Fn(&Progress) -> bool, patience: impl Fn(&Progress) -> Duration) -> bool {
         let mut progress = self.lock();
         while !done(&progress) {
@@ -254,7 +255,8 @@ impl Drop for TickGuard<'_> {
     fn drop(&mut self) {
         for state in self.0.and_whole() {
             let mut progress = state.lock();
-            // A child of a `fork` drops the guards of its parent, but counts only its own ticks.
+            // The child of a `fork` counts only its own ticks, but also drops the guards of its parent. So the
+            // subtraction stops at zero.
             progress.ticks = progress.ticks.saturating_sub(1);
             drop(progress);
             state.changed.notify_all();

@@ -63,8 +63,9 @@ impl ShutdownState {
             // The ticks and runs of the parent process continue in the parent.
             (progress.ticks, progress.running) = (0, Vec::new());
         }
-        // From now on, a thread that reads `listening_process` does not call `listen`. Such a thread still waits for
-        // the lock before it changes the state. So the thread finds the state without the ticks and runs of the parent.
+        // From now on, other threads read in `listening_process` that this process listens, and do not call `listen`.
+        // They wait for the lock before they change the state. So they find a state without the ticks and runs of the
+        // parent.
         self.listening_process.store(std::process::id(), Ordering::Relaxed);
         drop(progress);
         self.start_listener().inspect_err(|_| self.listening_process.store(0, Ordering::Relaxed))
@@ -146,7 +147,8 @@ impl ShutdownState {
     }
 }
 
-/// Reports the runs that are left behind, because no report will have them.
+/// Prints the runs that are left behind, and notifies the observers, because the process ends before a report can list
+/// them.
 fn report_left_behind(left_behind: &[Run]) {
     for run in left_behind {
         print_line(format_args!("{}: left behind: still running when the shutdown's grace ended", Named(run.name())));
@@ -156,8 +158,8 @@ fn report_left_behind(left_behind: &[Run]) {
     }
 }
 
-/// Calls `tell` on another thread. Waits for its end only a short time, because standard error and subscribers may
-/// hang.
+/// Calls `tell` on another thread. Waits only a short time for the end of `tell`, because standard error and
+/// subscribers may hang.
 fn tell_with_timeout(tell: impl FnOnce() + Send + 'static) {
     let (telling, is_written) = mpsc::channel::<()>();
     spawn_detached(move || {

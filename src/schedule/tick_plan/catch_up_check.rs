@@ -47,9 +47,10 @@ pub(crate) fn check_missed(candidates: Vec<PlannedRun<'_>>) -> Vec<PlannedRun<'_
     missed
 }
 
-/// Asks the store in one request which of these occurrences of one event were missed. If some may have been missed, a
-/// second request follows. An occurrence that waits in a queue does not count as missed, but is checked again later. An
-/// occurrence is never checked again if it was claimed, or if it came before the store knew the event.
+/// Asks the store which of these occurrences of one event were missed. The first request reads the claims and the
+/// queue. If some occurrences may have been missed, a second request reads since when the store knows the event. An
+/// occurrence that waits in a queue does not count as missed, but is checked again later. An occurrence is never
+/// checked again if it was claimed, or if it came before the store knew the event.
 fn find_missed(candidates: &[PlannedRun<'_>]) -> Result<Vec<bool>, MutexError> {
     let Some((first, catch_up)) = candidates.first().and_then(|first| Some((first, first.event.catch_up.as_ref()?)))
     else {
@@ -130,9 +131,9 @@ impl PlannedRun<'_> {
         }
     }
 
-    /// Remembers that this process ran the occurrence, or that the occurrence waits in the queue elsewhere. A claim of
-    /// another server is not remembered as a run, because that server releases the claim if it loses the lease before
-    /// the task starts.
+    /// Remembers that this process ran the occurrence, or that another process or tick waits with the occurrence in the
+    /// queue. A claim of another server is not remembered as a run, because that server releases the claim if it loses
+    /// the lease before the task starts.
     pub(crate) fn settle_occurrence(&self, catch_up: &CatchUp, verdict: &Verdict) {
         if !self.claims_for_timetable {
             return;

@@ -21,8 +21,7 @@ use crate::store::described_store::Store;
 use crate::store::event_mutex::admission::Admission;
 use crate::time::{clock::Clock, tick::Tick};
 
-/// The largest age of an answer about pauses for a run that waits for its next attempt. All such runs of a tick share
-/// the answer.
+/// The longest time for which the runs of a tick share an answer about pauses while they wait for their next attempts.
 const SHARED_FOR: Duration = Duration::from_millis(500);
 
 /// A run that a tick, a backfill or a caller has planned, with everything that the run needs.
@@ -116,8 +115,8 @@ impl<'a> PlannedRun<'a> {
         }
     }
 
-    /// Returns `reason`, with a note if another application holds the name. If events share a mutex on purpose, its
-    /// leases are not checked.
+    /// Returns `reason`, with a note if the holder in `reason` belongs to another application. If the mutex does not
+    /// have the name of the event, the holder of a lease gets no note, because applications may share the lease.
     pub(crate) fn note_other_application(&self, reason: SkipReason) -> SkipReason {
         let Definition { name, protection, .. } = self.event;
         let is_its_own = matches!(reason, SkipReason::RanElsewhere(_)) || protection.mutex.mutex() == &**name;
@@ -180,8 +179,8 @@ impl<'a> PlannedRun<'a> {
         self.own_pause.as_ref().filter(|_| self.event.retry.is_some() || !self.is_refused_while_paused())
     }
 
-    /// Adds to `admission` the condition that no pause exists, if the store is to check that: see
-    /// [`is_refused_while_paused`](Self::is_refused_while_paused).
+    /// Adds to `admission` the condition that no pause exists. Leaves the admission unchanged if the store does not
+    /// check for pauses: see [`is_refused_while_paused`](Self::is_refused_while_paused).
     #[inline]
     pub(crate) fn unless_paused(&self, admission: Admission) -> Admission {
         if self.is_refused_while_paused() {
@@ -206,8 +205,8 @@ impl<'a> PlannedRun<'a> {
         }
     }
 
-    /// Checks for all pauses, even for those that the admission checks. If the store did not answer the admission, the
-    /// admission has checked no pause.
+    /// Checks for all pauses, even for those that the admission normally checks. An admission that the store did not
+    /// answer has checked no pause.
     pub(crate) fn look_for_each_pause(&self) -> Result<(), SkipReason> {
         let TickContext { outages, pauses: Some(pauses), .. } = self.context else { return Ok(()) };
         self.pause_markers().try_for_each(|mark| pauses.allows(mark, RECHECK_AFTER, Some(outages), self.clock))
@@ -218,15 +217,17 @@ impl<'a> PlannedRun<'a> {
         self.pause_markers().next().is_some()
     }
 
-    /// Checks for all pauses, for a run that waits for its next attempt. If `is_due`, the answer must be newer than
-    /// this call. A store that was unavailable is asked again, because the run waits for its answer.
+    /// Checks for all pauses, for a run that waits for its next attempt. If the attempt is due now (`is_due`), the
+    /// store is asked. Otherwise, a recent answer is enough. A store that was unavailable is asked, too, because the
+    /// run waits for its answer.
     pub(crate) fn look_for_pauses_again(&self, is_due: bool) -> Result<(), SkipReason> {
         let Some(pauses) = &self.context.pauses else { return Ok(()) };
         let max_age = if is_due { Duration::ZERO } else { SHARED_FOR };
         self.pause_markers().try_for_each(|mark| pauses.allows(mark, max_age, None, self.clock))
     }
 
-    /// Returns the queue where the run waits if it overlaps a run of its event. A run by hand does not wait.
+    /// Returns the queue where the run waits if it overlaps a run of its event. A run that was started by hand, or by a
+    /// backfill, does not wait.
     #[inline]
     pub(crate) fn queue(&self) -> Option<&Queue> {
         self.event.protection.queue.as_ref().filter(|_| matches!(self.context.started_by, StartedBy::Timetable))
@@ -252,7 +253,7 @@ impl<'a> PlannedRun<'a> {
     }
 
     /// Claims the occurrence without running it. If the claim fails, another server that is late may still run the
-    /// occurrence. A period is not claimed, because a later occurrence may use it.
+    /// occurrence. A permit is not taken, because a later occurrence of its period may use the permit.
     pub(crate) fn claim_without_running(&self) {
         if let Some((claim, term)) = self.claim().filter(|(claim, _)| claim.occurrence().is_some()) {
             let admission = Admission::claim_only(self.request(claim, term));

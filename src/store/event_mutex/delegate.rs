@@ -1,7 +1,7 @@
 //! A macro that implements `EventMutex` for a handle of a store.
 
-/// Implements `EventMutex` for a handle. `inner` returns the store, and the trait forwards the other methods to
-/// `inner`.
+/// Implements `EventMutex` for a handle. The three required methods call the store. The other methods have the defaults
+/// of the trait, which call the store through `inner`.
 macro_rules! delegate {
     (impl$(<$store:ident>)? EventMutex for $handle:ty, |$this:ident| $inner:expr) => {
         impl$(<$store: $crate::store::event_mutex::EventMutex>)? $crate::store::event_mutex::EventMutex for $handle {

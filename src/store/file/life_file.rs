@@ -1,9 +1,9 @@
 //! The life files of a mutex. A locked life file says that its holder still lives.
 //!
-//! Only a holder locks a life file exclusively. A read locks the life file in shared mode for a moment, so it disturbs
-//! no other read. The read holds the lock of the mutex meanwhile, so it disturbs no create. A read that did not get the
-//! lock of the mutex in time locks the life file, too. Then a create may find this life file locked, and uses the life
-//! file with the next number.
+//! Only a holder locks a life file exclusively. A read locks the life file in shared mode for a moment, so that several
+//! reads can do so at once. Normally, the read holds the lock of the mutex meanwhile, so it disturbs no create. If the
+//! read did not get the lock of the mutex in time, it locks the life file without that lock. Then a create may find
+//! this life file locked, and uses the life file with the next number.
 
 #[cfg(unix)]
 use std::fs::File;
@@ -65,7 +65,7 @@ impl LifeLock {
         self.pid == std::process::id()
     }
 
-    /// Makes a duplicate for a command, which then keeps the lease when this process has ended.
+    /// Makes a duplicate for a command, so that the command keeps the lease after this process has ended.
     #[cfg(unix)]
     pub(super) fn lend(&mut self) -> Result<File, FileError> {
         let duplicate = self.file.duplicate()?;

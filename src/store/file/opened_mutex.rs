@@ -142,7 +142,8 @@ impl OpenedMutex {
         Ok((Admitted::Granted(grant), life))
     }
 
-    /// Changes the entry of a lease. Returns whether the owner still held the name and `change` returned an entry.
+    /// Changes the entry of a lease. Returns `false`, and changes nothing, if the owner does not hold the name any
+    /// more, or if `change` returns no entry.
     pub(super) fn change(
         &self,
         lease: &Lease,

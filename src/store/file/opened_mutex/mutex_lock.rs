@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::store::{file::error::FileError, file::open_file::OpenFile};
 use crate::time::clock::{Clock, moment::Moment};
 
-/// The longest time for which one call waits for locks, all its waits together.
+/// The longest time that one call waits for locks: the sum of all its waits.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The longest pause between two tries.
@@ -27,7 +27,8 @@ pub(crate) struct MutexLock(OpenFile);
 pub(crate) enum LockKind {
     /// For a decision on this mutex.
     Exclusive,
-    /// For a decision on another mutex: the admission there is excluded if a name of this mutex is held.
+    /// For a decision on another mutex: a name of this mutex can exclude the admission there. Such a decision only
+    /// reads this mutex, so several decisions can have this lock at once.
     Shared,
 }
 
