@@ -53,7 +53,7 @@ fn on<S: Sql>(race: &mut Race) {
         server.prepared("SELECT name, owner, token, host, expires_at FROM soloist_mutexes WHERE name IN ");
     let names = raw_run::<S>(&mut *raw.borrow_mut(), 0);
     let looks = race.size(200, 1);
-    let work = Work::new(format!("an event on {} that another server has taken", S::NAME), Unit::Seconds)
+    let work = Work::new(format!("on {}, an event that another server has taken", S::NAME), Unit::Seconds)
         .by("one prepared `SELECT`", NOTHING, || {
             let mut look = || assert_eq!(prepared(names.each_ref().map(String::as_str)), 2);
             each(timed(0, || (0..looks).for_each(|_| look())), looks)
@@ -95,7 +95,7 @@ fn on<S: Sql>(race: &mut Race) {
     // The claims stay in the table during the measurement, because the store deletes claims only when they ended some
     // time ago.
     server.fill("many", race.size(1_000_000, 1_000));
-    let work = Work::new(format!("one event on {} in a large table", S::NAME), Unit::Seconds)
+    let work = Work::new(format!("one event on {}, by the size of the table", S::NAME), Unit::Seconds)
         .by("soloist, in a small table", BOTH, || each(few.run(), 1))
         .by("soloist, among a million claims that have ended", BOTH, || each(many.run(), 1));
     race.run(6, work);
