@@ -1,4 +1,4 @@
-//! Shows an alert for a failed run: a command that you choose gets the run's error, and the end of the run's output, on
+//! Shows an alert for a failed run. A command of your choice reads the run's error and the end of the run's output from
 //! standard input.
 //!
 //! ```text
@@ -29,8 +29,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     if report.is_failure() { Ok(()) } else { Err("the command of this example must fail".into()) }
 }
 
-/// Starts `command`, and writes the failure to its standard input. The report shows an error of `send` as an error of
-/// the hook.
+/// Starts `command`, and writes the failure to its standard input. If `send` returns an error, the report shows it as
+/// an error of the hook.
 fn send(command: &str, run: &Run, outcome: &RunOutcome) -> Result<(), Box<dyn Error + Send + Sync>> {
     let mut child = Command::new("sh").args(["-c", command]).stdin(Stdio::piped()).spawn()?;
     if let Some(mut stdin) = child.stdin.take() {

@@ -69,7 +69,7 @@ impl<M: EventMutex> EventMutex for Audited<M> {
 pub(crate) struct Row {
     pub(crate) at: DateTime<Utc>,
     pub(crate) server: String,
-    /// The name of the event. If the admission has no claim, the name of the lease: the event's name, or its
+    /// The name of the event. An admission without a claim has the name of its lease here: the event's name or its
     /// `mutex_name`.
     pub(crate) event: String,
     /// The occurrence or the period that was claimed.
@@ -93,7 +93,7 @@ pub(crate) struct Audit {
 /// standard error.
 const WAITING: usize = 1_000;
 
-/// The time that the drop of an audit waits until all rows are written.
+/// The longest time for which the drop of an audit waits until all rows are written.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 impl Audit {
@@ -111,7 +111,7 @@ impl Audit {
                     complain(format_args!("not written: {row:?}: {error}"));
                 }
             }
-            // An error means that the audit was dropped, and does not wait any more.
+            // The send fails only if the audit was dropped and has stopped waiting.
             let _ = all_written.send(());
         });
         Self { server: server.into(), rows: Some(rows), written: Mutex::new(written) }
@@ -182,11 +182,11 @@ pub(crate) const MYSQL_TABLE: &str = "CREATE TABLE IF NOT EXISTS soloist_audit (
     at DATETIME(6) NOT NULL, server TEXT NOT NULL, event TEXT NOT NULL, occurrence TEXT,
     reason TEXT NOT NULL, holder TEXT, token BIGINT) CHARACTER SET utf8mb4";
 
-/// Returns a function that writes a row to the PostgreSQL at `url`. It connects before its first row.
+/// Returns a function that writes a row to the PostgreSQL at `url`. The function connects before its first row.
 pub(crate) fn on_postgres(url: String) -> impl FnMut(&Row) -> Result<(), Failed> + Send + 'static {
     let mut connected: Option<postgres::Client> = None;
     move |row| {
-        // `connected` gets the connection back only after a success, so a failed connection is not used again.
+        // `take` removes the connection. It is stored again only after a success, so a failed connection is dropped.
         let mut client = match connected.take() {
             Some(client) => client,
             None => postgres::Client::connect(&url, postgres::NoTls)?,
@@ -200,7 +200,7 @@ pub(crate) fn on_postgres(url: String) -> impl FnMut(&Row) -> Result<(), Failed>
     }
 }
 
-/// Returns a function that writes a row to the MySQL or MariaDB at `url`. It connects before its first row.
+/// Returns a function that writes a row to the MySQL or MariaDB at `url`. The function connects before its first row.
 pub(crate) fn on_mysql(url: String) -> impl FnMut(&Row) -> Result<(), Failed> + Send + 'static {
     let mut connected: Option<mysql::Conn> = None;
     move |row| {

@@ -16,8 +16,8 @@ use uuid::Uuid;
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    /// Calls `work` with the file of a name and its present owner. The file `turn` is locked meanwhile, so that only
-    /// one process works at a time. If the process is killed, the system unlocks the file.
+    /// Calls `work` with the file of a name and the present owner of the name. The file `turn` is locked meanwhile, so
+    /// that only one process works at a time. If the process is killed, the system unlocks the file.
     fn locked<T>(
         &self,
         name: &MutexName,

@@ -1,5 +1,5 @@
-//! Pauses and resumes all schedules that have the given name, or one event of these schedules. The program `soloist`
-//! also has these commands: `soloist pause` and `soloist resume`.
+//! Pauses and resumes all schedules that have the given name. If the name includes an event, the example pauses or
+//! resumes only this event. The program `soloist` also has these commands: `soloist pause` and `soloist resume`.
 //!
 //! ```text
 //! cargo run --example pause -- file:/tmp/fleet shop 90 "the orders are migrated"   # for 90 minutes at most

@@ -61,7 +61,7 @@ fn serve_until_a_signal(address: SocketAddr, schedule: &Schedule, on_signal: imp
             let heard = signalled.read_exact(&mut [0]);
             on_signal();
             stopping.store(true, Ordering::Release);
-            // The loop below waits for the next connection, so a connection wakes it.
+            // The loop below waits for the next connection. So this connection wakes the loop, and the loop ends.
             heard.and_then(|()| TcpStream::connect(address))
         });
         for connection in listener.incoming() {

@@ -49,8 +49,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let operator = schedule.operator().within(Duration::from_secs(1));
     let app = App { operator, schedule: schedule.clone(), metrics };
 
-    // Tasks have 20 seconds to end, and when they are cancelled, 6 more seconds to stop. Requests have 26 seconds. A
-    // container runtime must wait for longer than 26 seconds before it kills the service.
+    // After a signal, tasks have 20 seconds to end. Then they are cancelled, and have 6 more seconds to stop. Requests
+    // have 26 seconds. A container runtime must wait for longer than 26 seconds before it kills the service.
     let shutdown = Shutdown::on_signals()?.with_drain(Duration::from_secs(20)).with_grace(Duration::from_secs(6));
     let router =
         Router::new().route("/schedule", get(due)).route("/status", get(status)).route("/metrics", get(scrape));
@@ -78,8 +78,8 @@ async fn remind(run: Run) {
     }
 }
 
-/// Reads a file. This task does not check whether its run is cancelled: a cancelled future is dropped at its next
-/// `await`.
+/// Reads a file. This task need not check whether its run is cancelled, because a cancelled future is dropped at its
+/// next `await`.
 async fn import(run: Run) -> TaskResult {
     let hosts = tokio::fs::read_to_string("/etc/hosts").await?;
     println!("{}: {} lines under token {:?}", run.name(), hosts.lines().count(), run.fencing_token());
@@ -101,8 +101,8 @@ async fn scrape(State(app): State<App>) -> String {
     app.metrics.render()
 }
 
-/// Checks the store. If the store is unavailable, the answer takes a second. No worker of the runtime waits for the
-/// store.
+/// Checks the store. If the store is unavailable, the answer takes a second. Meanwhile, no worker of the runtime is
+/// blocked.
 async fn health(State(app): State<App>) -> (StatusCode, String) {
     match app.operator.ask(Schedule::check).await {
         Ok(warnings) => (StatusCode::OK, warnings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")),
