@@ -40,6 +40,11 @@ impl HeldLease {
         });
     }
 
+    /// Returns the moment when the drain of the run ends, or [`Moment::NEVER`] before a shutdown.
+    pub(crate) fn drained_by(&self) -> Moment {
+        moment(&self.drained_by)
+    }
+
     /// Returns the signal that shuts the process down. `None`: there was no such signal.
     pub(crate) fn exit_signal(&self) -> Option<i32> {
         Some(self.exit_signal.load(Ordering::Acquire)).filter(|signal| *signal > 0)
@@ -107,7 +112,7 @@ impl HeldLease {
     fn reason_since(&self, now: Moment) -> Option<(CancelReason, Moment)> {
         // For a released lease, `gone_at` returns the last deadline, which can be later than `now`.
         let lost = self.gone_at(now).map_or(Moment::NEVER, |lost| lost.min(now));
-        let [timeout, drained_by] = [&self.timeout, &self.drained_by].map(moment);
+        let (timeout, drained_by) = (moment(&self.timeout), self.drained_by());
         let first = lost.min(timeout).min(drained_by).min(self.asked_at());
         let reason = match first {
             _ if now < first => return None,

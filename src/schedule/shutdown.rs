@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use crate::outcome::skip_reason::SkipReason;
 use crate::task::run::Run;
 use crate::time::clock::moment::Moment;
 use crate::time::clock::{Clock, Waiting, manual::Wake};
@@ -315,17 +316,20 @@ impl Shutdown {
     }
 
     /// Registers a run until the guard is dropped. When the shutdown begins, the run gets its deadlines.
-    pub(crate) fn watch(&self, run: &Run) -> RunGuard<'_> {
+    ///
+    /// # Errors
+    ///
+    /// The shutdown has begun, so the run must not start.
+    pub(crate) fn watch(&self, run: &Run) -> Result<RunGuard<'_>, SkipReason> {
+        let guard = RunGuard { shutdown: &self.state, run: run.clone() };
         for state in self.state.and_whole() {
             let mut progress = state.lock();
-            progress.running.push(run.clone());
-            let (deadlines, signal) = (progress.deadlines, progress.signal);
-            drop(progress);
-            if let Some(deadlines) = deadlines {
-                deadlines.tell(run, signal);
+            if progress.deadlines.is_some() {
+                return Err(SkipReason::ShuttingDown);
             }
+            progress.running.push(run.clone());
         }
-        RunGuard { shutdown: &self.state, run: run.clone() }
+        Ok(guard)
     }
 
     /// Registers a thread that will sleep until a moment of `clock`, or until the shutdown begins.

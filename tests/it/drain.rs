@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use soloist::observe::{Notice, Step};
 use soloist::time::{Clock, ManualClock, Moment};
 use soloist::{CancelReason, Event, EventMutex, MemoryMutex, MutexName, Report, Run, Schedule, Shutdown, SkipReason};
 
@@ -309,24 +310,31 @@ fn a_callback_that_sleeps_until_it_is_told_is_woken_at_the_end_of_the_drain() {
     assert!(clock.now() >= noon() + chrono::TimeDelta::minutes(59), "{clock:?}");
 }
 
-/// Tests that a future without a timer is woken by the cancellation.
+/// Tests that a future without a timer is woken by the cancellation, even if the shutdown begins right before the task.
 #[cfg(feature = "tokio")]
 #[test]
 fn a_future_of_its_own_hears_of_the_end_of_the_drain() {
-    let shutdown = Shutdown::new().with_drain(Duration::from_millis(100));
-    let schedule = Schedule::in_process().with_shutdown(&shutdown);
-    let triggers = shutdown.clone();
-    let task = move |run: &Run| {
-        triggers.trigger();
-        let (told, hears) = std::sync::mpsc::channel();
-        let (runtime, cancellation) = (tokio::runtime::Builder::new_current_thread().build()?, run.cancelled());
-        thread::spawn(move || told.send(runtime.block_on(cancellation))); // it has no timer
-        assert_eq!(hears.recv_timeout(PATIENCE)?, CancelReason::ShuttingDown);
-        Ok(())
-    };
-    schedule.add(Event::call("e", task).every_minute()).unwrap();
-    let report = schedule.run_due(noon());
-    assert!(ran(&report, "e").is_success(), "{report}");
+    for begins_before_the_task in [false, true] {
+        let shutdown = Shutdown::new().with_drain(Duration::from_millis(100));
+        let (observed, triggers) = (shutdown.clone(), shutdown.clone());
+        let observer = move |notice: &Notice<'_>| {
+            if begins_before_the_task && matches!(notice.step, Step::Admitted { .. }) {
+                observed.trigger();
+            }
+        };
+        let schedule = Schedule::in_process().with_shutdown(&shutdown).observe(observer);
+        let task = move |run: &Run| {
+            triggers.trigger();
+            let (told, hears) = std::sync::mpsc::channel();
+            let (runtime, cancellation) = (tokio::runtime::Builder::new_current_thread().build()?, run.cancelled());
+            thread::spawn(move || told.send(runtime.block_on(cancellation))); // it has no timer
+            assert_eq!(hears.recv_timeout(PATIENCE)?, CancelReason::ShuttingDown);
+            Ok(())
+        };
+        schedule.add(Event::call("e", task).every_minute()).unwrap();
+        let report = schedule.run_due(noon());
+        assert!(ran(&report, "e").is_success(), "{report}");
+    }
 }
 
 #[cfg(feature = "tokio")]

@@ -102,7 +102,6 @@ impl<'a> ActiveRun<'a> {
                 *is_abandoned = matches!(&part, AwaitedPart::TaskEnded(end) if end.is_abandoned);
                 Some((begun, part))
             }
-            _ if planned.context.is_shutting_down() => return,
             _ => None,
         };
         // Panics of tasks and hooks are caught elsewhere, so only a subscriber of `tracing` can panic here. The other
@@ -217,10 +216,13 @@ impl<'a> PlannedRun<'a> {
     /// rest.
     fn perform(&'a self, admitted_run: &mut AdmittedRun) -> RunProgress<'a> {
         let run = &mut admitted_run.run;
+        let shutdown = self.context.schedule.shutdown.as_ref();
+        let Ok(watched) = shutdown.map(|shutdown| shutdown.watch(run)).transpose() else {
+            return RunProgress::Admitted;
+        };
         let details = admitted_run.details.take();
         let mut outcome = RunOutcome { details, ..RunOutcome::new(Ended::NotStarted, run.fencing_token()) };
         run.tell(&Step::Admitted { token: run.fencing_token(), took: admitted_run.decided_in });
-        let watched = self.context.schedule.shutdown.as_ref().map(|shutdown| shutdown.watch(run));
         run.held().enter_thread();
         if let Some(limit) = self.event.failure_limit {
             self.context.schedule.pause_if_it_fails(&self.event.name, limit);

@@ -69,7 +69,7 @@ impl Deadlines {
     }
 
     /// Passes the deadlines to a run, with the signal that triggered the shutdown.
-    pub(super) fn tell(self, run: &Run, signal: Option<i32>) {
+    fn tell(self, run: &Run, signal: Option<i32>) {
         let now = Clock::system().moment();
         run.held().shut_down(self.drained_by.since(now), self.exit_by.since(now.max(self.drained_by)), signal);
     }
@@ -172,12 +172,14 @@ impl ShutdownState {
     /// also wakes the tasks that wait for the cancellation of a run, because these tasks have no timer. Runs are
     /// cancelled by their own clocks, so they do not need this thread.
     fn watch_drain(self: &Arc<Self>, deadlines: Deadlines) {
-        let Some(clock) = self.lock().running.first().map(|run| run.held().clock.clone()) else { return };
-        let drain = deadlines.drained_by.since(Clock::system().moment());
-        if drain.is_zero() {
+        let running = self.lock().running.clone();
+        // The last run to be cancelled: a run reads its own clock, which can't be read at the moment of another clock.
+        let Some(end) = running.iter().map(|run| run.held().drained_by()).max() else { return };
+        let clock = running[0].held().clock.clone();
+        if end <= clock.moment() {
             return;
         }
-        let (state, waiting, end) = (Arc::clone(self), clock.waiting(self), clock.moment().plus(drain));
+        let (state, waiting) = (Arc::clone(self), clock.waiting(self));
         waiting.is_needed();
         spawn_detached(move || {
             let is_ended = |now: Option<Deadlines>| now.is_none_or(|now| now.drained_by != deadlines.drained_by);
