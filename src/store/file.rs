@@ -5,10 +5,10 @@
 //!
 //! Each mutex has three files:
 //!
-//! - `X.lock` is locked with `flock` during a decision, and is never replaced. A read takes the lock, too. So a read
-//!   waits for a create, and never makes the create fail. If a name excludes an admission, the mutex of that name gets
-//!   a shared lock. Several mutexes are locked in the order of their names, so that no two processes wait for each
-//!   other for ever.
+//! - `X.lock` is locked with `flock` during a decision, and is never replaced. A read takes the lock, too, so that a
+//!   read and a decision do not disturb each other. If a name excludes an admission, the mutex of that name gets a
+//!   shared lock. Several mutexes are locked in the order of their names, so that no two processes wait for each other
+//!   for ever.
 //! - `X.state` is text: the last token, and a line for the lease, each claim and each marker. A grant writes the whole
 //!   text. A text of up to 4 KiB is written in place with one write. A longer text is written to a new file, and the
 //!   new file then replaces the old file by a rename. So even if the process is killed, all of an admission is granted,
@@ -126,8 +126,9 @@ use paths::{LOCK, MutexPaths, STATE, files_of, state_in};
 /// | any other | 0600 | |
 ///
 /// If the store makes the directory, it gets mode 0700. If a file has a wider mode than in this table, the mode is
-/// narrowed when the owner of the file opens it. [`check`](EventMutex::check) opens all files, and warns of such files
-/// of other users. The store refuses the following, with an error that names the path and says what to do:
+/// narrowed when the owner of the file opens it. [`check`](EventMutex::check) opens all files, and warns of files with a
+/// wider mode that belong to other users. The store refuses the following, with an error that names the path and says
+/// what to do:
 ///
 /// - a state or a log whose first line does not name its format, such as `soloist-state v1`;
 /// - a directory that all users can write to, such as `/tmp` itself. The store checks the mode at each call;
@@ -246,15 +247,15 @@ impl FileMutex {
         self.shared.life_locks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the locked life file of a lease out of the map. Returns `None` if this process has not locked it: after a
-    /// `fork`, the map of the child still has the life files of the parent.
+    /// Takes the locked life file of a lease out of the map. Returns `None` if another process locked the life file:
+    /// after a `fork`, the map of the child still has the life files of the parent.
     fn take_life_lock(&self, owner: Owner, name: &MutexName) -> Option<LifeLock> {
         self.life_locks().remove(&(owner, name.clone())).filter(LifeLock::is_of_this_process)
     }
 
     /// Decides on one admission. Locks the mutex of the admission, and the mutexes of the names that exclude the
-    /// admission. Missing lock files are made. So two admissions that exclude each other always lock a common file, and
-    /// are decided one after the other.
+    /// admission. A missing lock file is made, so that two admissions that exclude each other always lock a common
+    /// file. They are decided one after the other.
     fn admit(&self, admission: &Admission, deadline: Moment) -> Result<Admitted, FileError> {
         let name = admission.name();
         let mut names: Vec<&MutexName> = iter::once(name).chain(admission.excluded_by()).collect();
@@ -306,9 +307,9 @@ impl FileMutex {
         action(OpenedMutex::read(paths, Some(lock), self.shared.clock.now())?)
     }
 
-    /// Returns which of these `names` of one mutex are held. Under the lock of the mutex, all answers are of one
-    /// moment. If the lock does not become free before `deadline`, the state is read without the lock, so that a stuck
-    /// process does not hide the holders.
+    /// Returns which of these `names` of one mutex are held. The read holds the lock of the mutex, so that all answers
+    /// are as of one moment. If the lock does not become free before `deadline`, the state is read without the lock, so
+    /// that a stuck process does not hide the holders.
     fn held_in(&self, paths: MutexPaths, deadline: Moment, names: Names<'_>) -> Result<Vec<Held>, FileError> {
         let Some(file) = paths.open_if_there(LOCK)? else { return Ok(Vec::new()) };
         let lock = MutexLock::wait_for(file, LockKind::Exclusive, deadline).ok();

@@ -16,8 +16,8 @@ use crate::store::sql::session::{Session, TextRow, lock_timeout};
 use crate::store::sql::table_names::Tables;
 use crate::time::clock::moment::Moment;
 
-/// The settings that the statements need: a commit begins no transaction, an assignment sees earlier assignments, an
-/// error is not reduced to a warning, and no limit hides rows.
+/// The settings that the statements need. With them, a commit begins no new transaction, and an error does not become a
+/// warning. An assignment of an `UPDATE` sees the assignments before it, and no limit hides rows.
 const SESSION: &str = "SET autocommit = 1, completion_type = 'NO_CHAIN', sql_mode = 'STRICT_ALL_TABLES', \
                        sql_select_limit = 18446744073709551615, sql_safe_updates = 0";
 
@@ -51,8 +51,8 @@ impl Session for Connection {
     const REVOKE: Option<&'static str> = None;
     const CLEAN_UP: &'static str = include_str!("statements/clean_up.sql");
     const HEALTH: &'static str = include_str!("statements/health.sql");
-    /// Empty: other users can't run code with the rights of this user, because a trigger runs with the rights of its
-    /// maker.
+    /// Empty, because a trigger of MySQL runs with the rights of its maker. So other users can't run code with the
+    /// rights of this user.
     const STRANGERS: &'static str = "";
     const LOOK_AT_RUNS: &'static str = include_str!("statements/look_at_runs.sql");
     const LOG_RUNS: &'static str = include_str!("statements/log_runs.sql");
@@ -143,7 +143,7 @@ async fn read(conn: &mut Conn, statements: &str) -> mysql_async::Result<Vec<Text
     }
 }
 
-/// Ends the connection with a goodbye, because the server logs connections that end without one.
+/// Ends the connection with a goodbye, because the server logs each connection that ends without a goodbye.
 impl Drop for Connection {
     fn drop(&mut self) {
         if let Some(conn) = self.conn.take() {

@@ -84,7 +84,8 @@ impl fmt::Display for Address {
     }
 }
 
-/// The options of the driver, with their values. The option `sslmode` is read before the driver reads the URL.
+/// The options of the driver, with their values. The list has no `sslmode`, because this option is taken out before the
+/// driver reads the URL.
 const OF_DRIVER: [(&str, &str); 18] = [
     ("user", "a name"),
     ("password", "a text"),

@@ -19,12 +19,13 @@ use crate::store::sql::table_names::Tables;
 use crate::time::clock::moment::Moment;
 
 pub(super) struct Connection {
-    /// The client. It is dropped before the transport, because the task of the transport ends only without a client.
+    /// The client. It must be dropped before the transport, because the task of the transport runs as long as the
+    /// client exists.
     client: Client,
     transport: Transport,
-    /// The settings of each call, which end with its transaction. These settings limit the waits. They let each
-    /// statement see all committed rows, so that a lost race is no error. They make all names of operators, functions
-    /// and types mean the server's own.
+    /// The settings of each call, which end with its transaction. These settings limit the waits. With them, each
+    /// statement sees all committed rows, so that a lost race is no error. Operators, functions and types are the
+    /// server's own, even if another user has made others with equal names.
     settings: String,
     tables: Tables,
 }

@@ -4,7 +4,7 @@ use crate::store::event_mutex::warning::StoreWarning;
 use crate::store::server::engine::IS_REPLICA;
 use crate::store::sql::session::{TextRow, values_of, wrong_table};
 
-/// The number of old versions of rows that makes an admission several times as slow.
+/// The number of old versions of rows at which an admission takes several times as long as usual.
 const MANY_DEAD_ROWS: u64 = 50_000;
 
 /// The reason why a server takes no writes, and the next step.

@@ -123,7 +123,8 @@ mod tests {
     fn all_else_is_passed_on() {
         let scram = b"R\0\0\0\x17\0\0\0\x0aSCRAM-SHA-256\0\0";
         assert_eq!(heard(&[scram]).unwrap(), scram);
-        // These bytes are no request for the password if they are not the server's first message.
+        // A later message with the bytes of the request is passed on, because only the server's first message can ask
+        // for the password.
         let later = [b"R\0\0\0\x08\0\0\0\0", &WANTS_PLAIN_TEXT[..]].concat();
         assert_eq!(heard(&[&later[..4], &later[4..]]).unwrap(), later);
     }

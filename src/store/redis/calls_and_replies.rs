@@ -52,8 +52,9 @@ pub(super) fn carry_out(
     CARRY_OUT.call(&keys).arg(arguments).take()
 }
 
-/// Reads the reply to a request, and stores the server's time in `clock`. `asked_before` is the time since an earlier
-/// attempt that the server may have carried out. If that attempt released a name, this attempt finds the name free.
+/// Reads the reply to a request, and stores the server's time in `clock`. `asked_before` is the time since the call
+/// began, if the server may have carried out an earlier attempt. If that attempt released a name, this attempt finds
+/// the name free.
 pub(super) fn carried_out(
     request: Request<'_>,
     reply: &Value,
@@ -91,9 +92,9 @@ pub(super) fn carried_out(
     }
 }
 
-/// Returns whether the owner held the name. If the owner does not hold the name now, an earlier attempt may have
-/// released it. So the name counts as released by that attempt, unless another owner acquired the name before that
-/// attempt.
+/// Returns whether the owner held the name. If the server may have carried out an earlier attempt, that attempt may
+/// have released the name. Then the result is also `true` if the name is free now, or if another owner acquired the
+/// name after the call began.
 fn read_end(
     reply: &Value,
     request: &EndRequest,
@@ -106,7 +107,8 @@ fn read_end(
         Value::ServerError(error) if error.code() == OUT_OF_MEMORY => Err(refused(error).of_one_name()),
         Value::ServerError(error) => Err(refused(error)),
         Value::BulkString(entry) => {
-            // An earlier attempt to extend the lease can't have ended it.
+            // A renewal or a minimum hold does not free the name. So an earlier attempt does not explain that the name
+            // is free.
             let asked_before = asked_before.filter(|_| !matches!(request.end, End::After(_)));
             let taken_for = if entry.is_empty() { Some(Duration::ZERO) } else { held_for(entry, now) };
             Ok(asked_before.zip(taken_for).is_some_and(|(ago, taken_for)| taken_for <= ago))

@@ -36,7 +36,7 @@ const CHUNK: usize = 100;
 /// The most names that one call of the script `look` reads. Such a call takes about a millisecond.
 const LOOKED_AT_ONCE: usize = 1000;
 
-/// The longest time after the deadline of a call for which a server may still accept a copy of the request, because
+/// The longest time for which a server may still accept a copy of a request after the deadline of the call, because
 /// clocks drift.
 const MARGIN: Duration = Duration::from_secs(1);
 
@@ -73,8 +73,9 @@ impl RedisEngine {
         to_revoke.extend(granted.map(|(admission, _)| (admission.owner(), until)));
     }
 
-    /// Ends these leases and claims, and decides on these admissions. The last requests to end a name and the first
-    /// admissions share one call of the script, so that an ordinary request costs one call.
+    /// Ends these leases and claims, and decides on these admissions. If there are many, the script is called several
+    /// times. The last call that ends names also decides on the first admissions, so that an ordinary request costs one
+    /// call.
     fn call_script(&self, attempt: &mut Attempt<Connection>, request: Request<'_>) -> Result<Answers, Failure> {
         let mut parts = request.admissions.chunks(CHUNK);
         let mut calls: Vec<Request<'_>> = request.ends.chunks(CHUNK).map(Request::to_end).collect();
@@ -95,10 +96,12 @@ impl RedisEngine {
         Ok(answers)
     }
 
-    /// Waits until enough replicas have the changes. If too few replicas confirm in time, all requests to end a name
-    /// fail. A request to end a name that was not held also fails, because an earlier request may have released the
-    /// name without a confirmation. New leases and claims are released. If there were any, all admissions fail, because
-    /// a refusal may be due to one of the new leases.
+    /// Waits until enough replicas have the changes. If too few replicas confirm in time:
+    ///
+    /// - All requests to end a name fail. A request to end a name that was not held also fails, because an earlier
+    ///   request may have released the name without a confirmation.
+    /// - The granted admissions fail, and their leases and claims are released. The refused admissions then fail, too,
+    ///   because one of these leases may have been the reason of the refusal.
     fn wait_for_replicas(&self, attempt: &mut Attempt<Connection>, admissions: &[&Admission], answers: &mut Answers) {
         let granted = admissions.iter().zip(&answers.admissions).filter(|(_, decided)| is_granted(decided));
         let granted: Vec<&Admission> = granted.map(|(admission, _)| *admission).collect();
@@ -123,8 +126,9 @@ impl RedisEngine {
     fn confirm(&self, attempt: &mut Attempt<Connection>) -> Result<(), Failure> {
         let (left, needed) = (attempt.until.since(Clock::system().moment()), self.target.address.replicas);
         let wait = cmd("WAIT").arg(needed).arg((left.as_millis() / 2).max(1)).take();
-        // `WAIT` waits for the writes of this connection, but an earlier attempt may have written the grant on another
-        // connection. So a harmless write on this connection comes first.
+        // `WAIT` waits only for the writes of this connection, but an earlier attempt may have written the grant on
+        // another connection. So a harmless write on this connection comes first: a replica that has this write has all
+        // earlier writes, too.
         let answers = replies(attempt, [self.harmless_write(), wait])?;
         let count: u32 = read(&answers[1])?;
         if count < needed {
@@ -160,8 +164,8 @@ impl RedisEngine {
         while cursor.as_deref() != Some("0") {
             let mut scan = cmd("SCAN");
             scan.arg(cursor.as_deref().unwrap_or("0")).arg("MATCH").arg(pattern).arg("COUNT").arg(SCANNED_AT_ONCE);
-            // `SCAN` has no key, so a node of a cluster answers it even without the slot. The second command checks
-            // that the node has the slot.
+            // `SCAN` has no key, so a node of a cluster answers `SCAN` even if the node does not have the slot. The
+            // second command checks that the node has the slot.
             let answers = replies(attempt, [scan, topology::question_of_slot(&self.prefix)])?;
             let (next, keys): (String, Vec<Vec<u8>>) = read(&answers[0])?;
             // The store's keys are text. Other keys are left out.

@@ -71,7 +71,7 @@ pub(super) fn is_missing_script(answer: &Value) -> bool {
     matches!(answer, Value::ServerError(error) if error.code() == "NOSCRIPT")
 }
 
-/// Returns whether the server does not know a command that every Redis knows.
+/// Returns whether the server refused the command as unknown.
 pub(super) fn is_unknown(answer: &Value) -> bool {
     matches!(answer, Value::ServerError(error) if error.details().is_some_and(|details| details.starts_with(UNKNOWN)))
 }
@@ -88,10 +88,10 @@ pub(super) fn not_understood(answer: impl fmt::Debug) -> Failure {
     Failure::not_understood(answer, "redis")
 }
 
-/// Returns the next step for an error whose message does not name it.
+/// Returns the next step for the user, or `None` if the error's message says enough.
 fn advice(code: &str, details: &str) -> Option<&'static str> {
-    // Before Redis 7.0, the error of a script has its code inside the text. Since 7.0, if the user has no right to a
-    // command in a script, only the text says so.
+    // Before Redis 7.0, the error of a script has its code inside the text. Since Redis 7.0, the code does not say that
+    // the user lacks the right to a command in a script: only the text does.
     let says = |known: &str| code == known || details.contains(&format!("-{known} "));
     if details.starts_with(NO_ROOM) {
         Some("raise maxclients, or let fewer clients connect")

@@ -26,9 +26,9 @@ pub(super) fn beginning_of_entry(owner: Owner) -> String {
     beginning
 }
 
-/// Returns the end of an entry, behind its owner, its token and its term. The end has the time of the grant, the
-/// process id, the occurrence, and the text about this process. `since` is the server's time as this process estimates
-/// it.
+/// Returns the last part of an entry, which follows the owner, the token and the term. This part has the time of the
+/// grant, the process id, the occurrence, and the text about this process. `since` is the server's time as this process
+/// estimates it.
 pub(super) fn held_since(since: DateTime<Utc>, occurrence: Option<DateTime<Utc>>, label: Option<&Label>) -> String {
     let since = since.to_rfc3339_opts(SecondsFormat::Millis, true);
     let mut entry = String::with_capacity(160);
@@ -76,9 +76,9 @@ fn parsed(entry: &str, left_ms: i64, now: DateTime<Utc>) -> Option<Holder> {
     Some(holder.with_occurrence(instant("for")).seen_at(now))
 }
 
-/// Returns for how long the owner of an entry has held the name at `now`, or `None` if the entry can't be read. A token
-/// is the time of its grant in microseconds. If the clock was set back, the token may lie after `now`. Then the time
-/// `since=` in the entry counts.
+/// Returns the time from the grant of an entry until `now`, or `None` if the entry can't be read. The token is the time
+/// of the grant in microseconds. If the clock was set back, the token may lie after `now`. Then the entry's `since=` is
+/// the time of the grant.
 pub(super) fn held_for(entry: &[u8], now: DateTime<Utc>) -> Option<Duration> {
     let holder = holder(entry, 0, now).ok()?;
     let granted = i64::try_from(holder.token().get()).map_or(DateTime::<Utc>::MAX_UTC, instant);

@@ -18,7 +18,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(20);
 /// The longest of these pauses. Each pause is twice as long as the pause before.
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
-/// The most pending releases that one call sends: the claims and leases of a batch of a hundred admissions.
+/// The most pending releases that one call sends. A batch of a hundred admissions has as many claims and leases.
 const MOST_RELEASES: usize = 200;
 
 /// The time until a failed release is sent again.
@@ -41,8 +41,8 @@ pub(super) struct PendingRelease {
     pub(super) from: Moment,
     /// The moment by which the name has expired by itself.
     pub(super) until: Moment,
-    /// Whether this release is sent alone, because it failed before, or got no answer in time. In one request with
-    /// other releases, it could delay the others: for example, another transaction may have locked the row of its name.
+    /// Whether this release is sent alone, because it failed before, or got no answer in time. It could delay the other
+    /// releases of a request, for example if another transaction has locked the row of its name.
     pub(super) goes_alone: bool,
 }
 
@@ -164,8 +164,8 @@ impl<E: Engine> Server<E> {
             };
             may_retry &= failure.retry == AskAgain::Later;
             if !goes_on {
-                // If the server had no room for another connection, or was starting, that earlier failure says more
-                // than a timeout of the last attempt.
+                // If the last attempt timed out, an earlier failure says more: that the server had no room for another
+                // connection, or was starting.
                 let is_away = failure.is_timeout() || failure.retry == AskAgain::Later;
                 let why = no_room.filter(|_| is_away).unwrap_or(failure);
                 return Err(why.perhaps_done(may_have_happened).within(target.timeout));
@@ -200,7 +200,8 @@ impl<E: Engine> Server<E> {
         self.pending.get().lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends the pending releases until the moment `until`. Releases that fail are kept for a later call.
+    /// Sends the pending releases that are due. A release that fails, or that can't be sent before `until`, is kept for
+    /// a later call.
     fn release_pending(&self, until: Moment) {
         let (mut pending, now) = (self.pending(), Clock::system().moment());
         pending.retain(|release| now < release.until);

@@ -67,8 +67,8 @@ pub(crate) trait Engine: Send + Sync + Sized + 'static {
     /// already.
     fn log_runs(&self, attempt: &mut Attempt<Self::Connection>, records: &[RunRecord]) -> Result<(), Failure>;
 
-    /// Deletes records from the log of runs. A run in `not_ended` stays if its record has an end by now, because the
-    /// process that wrote this end also deletes the surplus.
+    /// Deletes records from the log of runs. The record of a run in `not_ended` is deleted only if the record still has
+    /// no end. If a process has written the end meanwhile, that process also shortens the log.
     fn drop_runs(&self, attempt: &mut Attempt<Self::Connection>, dropped: &[DroppedRuns<'_>]) -> Result<(), Failure>;
 
     /// Adds to the counts of skipped occurrences in the log of runs. A request that is sent twice adds twice.
@@ -160,12 +160,13 @@ pub(crate) enum End {
 /// The answers to a request.
 #[derive(Default)]
 pub(crate) struct Answers {
-    /// Whether the owner held each name: now, or until an earlier attempt of the call ended the lease.
+    /// Whether the owner held each name when this attempt arrived, or held the name until an earlier attempt of the
+    /// call ended the lease.
     pub(crate) ends: Vec<Result<bool, Failure>>,
     pub(crate) admissions: Vec<Result<Admitted, Failure>>,
 }
 
-/// A name that is held, and its holder, or a failure if the entry can't be read.
+/// A held name with its holder. If the entry can't be read, the name has a failure in place of the holder.
 pub(crate) type FoundEntry = (MutexName, Result<Holder, Failure>);
 
 /// The runs to delete from the log of an event, split by whether they had an end when they were read.
@@ -183,7 +184,7 @@ pub(crate) const IS_REPLICA: &str = "the server is a replica and can't be writte
 pub(crate) struct Health {
     /// The time of the server's clock.
     pub(crate) time: Option<DateTime<Utc>>,
-    /// How far the latest grant lies in the future of the server's clock, if it does.
+    /// The time by which the server's clock is behind the latest grant, or `None` if the clock is not behind.
     pub(crate) ahead: Option<Duration>,
     pub(crate) warnings: Vec<StoreWarning>,
 }

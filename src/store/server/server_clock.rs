@@ -33,7 +33,8 @@ impl ServerClock {
     }
 }
 
-/// The greatest drift of two clocks between two calls, in microseconds, if neither clock is set in between.
+/// The most by which the server's clock and this host's clock drift apart between two calls, in microseconds. A clock
+/// that is set can jump further.
 const CLOCKS_DRIFT: i64 = 1_000_000;
 
 /// The greatest difference between two synchronised clocks.
@@ -54,8 +55,8 @@ pub(crate) fn difference_warning(
     (by > CLOCKS_DIFFER).then(|| StoreWarning::new(text))
 }
 
-/// Returns a warning if the latest grant lies in the future of the server's clock, by more than a small correction of a
-/// clock. `ahead` says how far.
+/// Returns a warning if the server's clock was set back. `ahead` is the time by which the clock is behind the latest
+/// grant. A small `ahead` gives no warning, because it comes from a usual correction of the clock.
 pub(crate) fn set_back_warning(ahead: Duration) -> Option<StoreWarning> {
     let text = format_args!(
         "the server's clock was set back by {} or more: the lease of a dead process blocks its event for one more term, from \

@@ -78,7 +78,7 @@ impl<E: Engine> Server<E> {
         let (lease, now) = (asked.lease(), Clock::system().moment());
         match answer {
             // If there was an earlier attempt, and the lease's deadline has passed, the lease may have ended by itself
-            // before that attempt. So it is not known that a release ended the lease, and the answer is `false`.
+            // before that attempt. The answer is then `false`, because perhaps no release ended the lease.
             Ok(was_ours) => Ok(was_ours && !(again && lease.deadline() <= now)),
             Err(failure) => {
                 let from = now.plus(asked.minimum_hold().map_or(Duration::ZERO, Term::get));

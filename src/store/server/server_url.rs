@@ -37,7 +37,7 @@ pub(crate) trait ServerAddress: fmt::Display + Sized + Send + Sync + 'static {
         Self::of_url(&mut ServerUrl::parse::<Self>(url)?)
     }
 
-    /// Returns whether others on the network can read the connection, because it leaves this host without encryption.
+    /// Returns whether the connection leaves this host without encryption, so that others on the network can read it.
     fn is_overheard(&self) -> bool;
 }
 
@@ -122,7 +122,7 @@ impl<'a> ServerUrl<'a> {
         let Some(option) = self.options.iter().find(|option| !is_of_driver(option)) else { return Ok(()) };
         let known = [of_store, of_driver].concat();
         let name = option.split('=').next().unwrap_or_default();
-        // The first option of a store sets its namespace. Users know three words for it.
+        // The first option in `of_store` sets the namespace. A user may write another word for it.
         let of_other_store =
             matches!(name, "prefix" | "table" | "schema").then(|| format!("did you mean `{}`?", of_store[0]));
         let is_tls = ["ssl", "tls"].iter().any(|word| name.to_ascii_lowercase().contains(word));

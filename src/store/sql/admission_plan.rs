@@ -19,7 +19,8 @@ use crate::store::server::failure::Failure;
 use crate::store::server::server_clock::instant;
 use crate::time::clock::moment::Moment;
 
-/// The longest text about a holder in the table, in bytes. The longest names fit. The end of a long reason is cut off.
+/// The longest text about a holder in the table, in bytes. The longest names fit. If the reason of a pause or a
+/// backfill is too long, its end is cut off.
 const LONGEST_TEXT: usize = 3_000;
 
 /// The decisions on several admissions. A grant is valid only if its rows are written.
@@ -75,7 +76,8 @@ impl AdmissionPlan {
                 return Ok(refused(request)(holder));
             }
         }
-        // An earlier attempt was granted, and its run is over. So this attempt is refused.
+        // An earlier attempt was granted, and its lease or claim has ended since then. So this attempt comes too late,
+        // and is refused.
         if let Some(((request, _), Some(row))) = asked.iter().zip(&ours).find(|(_, ours)| ours.is_some()) {
             return Ok(refused(request)(Some(row.holder(request.name(), look.now)?)));
         }

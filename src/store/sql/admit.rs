@@ -15,8 +15,8 @@ use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::server::{engine::Attempt, failure::Failure, server_url::ServerAddress};
 use crate::time::clock::{Clock, random_below};
 
-/// The longest pause after a second lost race. The pause is random, and at most four times as long as the lost request,
-/// so that processes that ask for one name get out of step.
+/// The longest pause before a retry, from the second lost race on. The pause is random, and at most four times as long
+/// as the lost write took. So processes that ask for one name do not retry together.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 /// Placeholder: no token was assigned, because nothing was written.
@@ -53,8 +53,8 @@ impl<S: Session> SqlEngine<S> {
         let asked = admissions.iter().flat_map(|admission| [admission.claim(), admission.lease()]).flatten();
         let asked: BTreeSet<RowKey> = asked.map(|request| RowKey::of(request.name())).collect();
         let excluding = admissions.iter().flat_map(|admission| admission.excluded_by()).map(RowKey::of).collect();
-        // The number of attempts: the present attempt, and the attempts before it that were lost to a deadlock, or to a
-        // process whose rows no read shows.
+        // The number of this attempt. An earlier attempt counts only if it was lost to a deadlock, or to a process
+        // whose rows no read shows.
         let mut tries = 1;
         let (mut last, mut has_lost): (Option<(Snapshot, Lost)>, _) = (None, false);
         loop {

@@ -10,7 +10,7 @@ use crate::time::clock::random_index;
 /// The most rows that a statement of a purge deletes.
 pub(super) const PURGED_AT_ONCE: usize = 500;
 
-/// After this many written rows, an admission cleans up. A clean-up is a transaction of its own.
+/// The number of written rows after which an admission cleans up. A clean-up is a transaction of its own.
 const ROWS_UNTIL_CLEAN_UP: usize = 8;
 
 /// The number of rows that this process has written since its last clean-up.
@@ -23,9 +23,9 @@ impl UncleanedRows {
         Self(AtomicUsize::new(random_index(ROWS_UNTIL_CLEAN_UP)))
     }
 
-    /// Counts the rows that an admission has written, and cleans up if that is due: deletes at most twice as many rows
-    /// as were written since the last clean-up, so that the table shrinks. If the clean-up fails, the admission stays
-    /// granted.
+    /// Counts the rows that an admission has written, and cleans up if that is due. The clean-up can delete twice as
+    /// many rows as were written since the clean-up before, so that the table shrinks. If the clean-up fails, the
+    /// admission stays granted.
     pub(super) fn add<S: Session>(&self, written: usize, attempt: &mut Attempt<S>) {
         let uncleaned = self.0.fetch_add(written, Ordering::Relaxed) + written;
         if uncleaned >= ROWS_UNTIL_CLEAN_UP {

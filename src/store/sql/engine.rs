@@ -105,7 +105,8 @@ impl<S: Session> SqlEngine<S> {
             let look = self.look_at(attempt, asked.iter().map(|[key, _]| key))?;
             let ago = Clock::system().moment().since(asked_since); // The read took time, too.
             for (was_ours, request) in were_ours.iter_mut().zip(requests) {
-                // An earlier attempt to extend the lease can't have ended it.
+                // A renewal or a minimum hold does not free the name. So an earlier attempt does not explain that the
+                // name is free.
                 let may_be_gone = !matches!(request.end, End::After(_));
                 *was_ours |= may_be_gone && look.may_have_been_held(request, ago);
             }

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::lease::name::MutexName;
 use crate::store::server::key_text;
 
-/// The longest key, in bytes, which fits into an index of both servers.
+/// The longest key, in bytes. A key of this length fits into an index on MySQL and on PostgreSQL.
 const LONGEST: usize = 500;
 
 /// A name in the table.

@@ -46,7 +46,7 @@ pub(crate) trait Session: Sized + Send + 'static {
     const CLEAN_UP: &'static str;
     const HEALTH: &'static str;
     /// The statement that finds other users who can run code with the rights of all users of the tables. The statement
-    /// needs no rights. It is empty if such a server lets no other user do that.
+    /// needs no rights on the tables. It is empty for a kind of server on which no user can run such code.
     const STRANGERS: &'static str;
     const LOOK_AT_RUNS: &'static str;
     const LOG_RUNS: &'static str;

@@ -94,9 +94,9 @@ impl Snapshot {
         self.entries == other.entries
     }
 
-    /// Returns whether the owner may have held the name at the time `ago` before now. That is so if the owner's row
-    /// ended after that time, or if another owner has acquired the name since. Then an earlier attempt of this request
-    /// may have ended the lease.
+    /// Returns whether the owner may have held the name at the time `ago` before now. The owner may have held the name
+    /// if the owner's row ended after that time, or if another owner acquired the name after that time. In both cases,
+    /// an earlier attempt of this request may have ended the lease.
     pub(super) fn may_have_been_held(&self, request: &EndRequest, ago: Duration) -> bool {
         let then = self.now.saturating_sub(i64::try_from(ago.as_micros()).unwrap_or(i64::MAX));
         let ended = |entry: &MutexRow| entry.is_of(request.owner) && then <= entry.until;

@@ -29,7 +29,7 @@ impl TableName {
         &self.0
     }
 
-    /// Returns the name of the schema, or an empty text, and the name of the table without it.
+    /// Returns two texts: the name of the schema, which may be empty, and the name of the table without the schema.
     pub(super) fn parts(&self) -> (&str, &str) {
         self.0.split_once('.').unwrap_or(("", &self.0))
     }
@@ -46,7 +46,7 @@ impl TableName {
     }
 }
 
-/// The names of the table of mutexes and of the table of the log of runs, quoted for statements.
+/// The names of two tables, quoted for statements: the table of mutexes, and the table of the log of runs.
 pub(crate) struct Tables {
     mutexes: String,
     runs: String,
@@ -55,8 +55,8 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    /// Makes the quoted names of both tables. Each begins with `schema`, which is a quoted name and a dot, or an empty
-    /// text.
+    /// Makes the quoted names of both tables. Each name begins with `schema`, which is empty, or is a quoted name and a
+    /// dot.
     pub(crate) fn new(name: &str, quote: char, schema: &str) -> Self {
         let quoted = |name: &str| {
             let parts: Vec<String> = name.split('.').map(|part| format!("{quote}{part}{quote}")).collect();
