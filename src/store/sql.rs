@@ -6,8 +6,8 @@
 //!
 //! Each name has a row in one table. After a lease or a claim has ended, its row stays, until a new grant replaces the
 //! row or a clean-up deletes it. A row records its release, so that the name stays free if the server's clock is set
-//! back. A row also records its term. If an admission finds a name that is to end later than one term from now, the
-//! server's clock was set back. The admission then moves the end to one term from now.
+//! back. A row also records its term. If the end in a row is more than one term away, the server's clock was set back.
+//! The admission that finds this end moves it to one term from now.
 //!
 //! The column `v1` marks the format of a table. Statements name this column, so that a server refuses them if the table
 //! has another format.
@@ -27,20 +27,22 @@
 //!
 //! The first read includes the names that exclude an admission. The transaction reads these names again, and commits
 //! nothing if one of them is held. On MySQL, the transaction reads them with locks, after its rows are written. On
-//! PostgreSQL, the transaction reads them while it is in the queue. All admissions that an excluding name can refuse
-//! share one place in the queue of this name. On PostgreSQL, a transaction of more than 50 names writes only while no
-//! other transaction writes.
+//! PostgreSQL, the transaction reads them while it is in the queue. Each name has its own queue. All admissions that a
+//! name excludes share one place in the queue of this name. On PostgreSQL, a transaction of more than 50 names writes
+//! only while no other transaction writes.
 //!
 //! A token is one more than the highest token in the table, or the server's time in microseconds if that is larger. The
 //! row with the highest token is never deleted.
 //!
-//! A process counts the rows that it has written since its last clean-up. The granted admission that completes eight
-//! rows deletes ended rows after its commit. It deletes at most twice as many rows as were counted, so that the table
-//! shrinks. The count begins at a random number, because a process that cron starts may write only one row.
+//! A process counts the rows that it has written since its last clean-up. When the count reaches eight, the granted
+//! admission deletes ended rows after its commit. It deletes up to twice as many rows as were counted, so that the
+//! table shrinks. The count begins at a random number. Otherwise a process that ends after one row, as under cron,
+//! would never delete rows.
 //!
 //! An admission names a window of the server's time: from the read of its rows to the deadline of its caller. Outside
-//! of the window, nothing is committed. A renewal and a minimum hold have such a window, too. An owner that has written
-//! a row is never granted that row again. So a late copy of an admission whose run is over is granted nothing.
+//! of the window, nothing is committed. A renewal and a minimum hold have such a window, too. If a row has the owner of
+//! an admission, the row is not granted to this owner again. So when a run is over, a late copy of its admission is
+//! granted nothing.
 //!
 //! If an answer is lost, the request is sent once more on another connection. The owner in a row shows whether the
 //! first copy was carried out. If this stays unknown, a later call releases the name.

@@ -193,9 +193,9 @@ impl Command {
 }
 
 impl Command {
-    /// Returns what to do if `error` means that there is no such program. A line for the shell is no program. A program
-    /// without a path may be in no folder of this process's `PATH`. This is likely under cron, which sets a short
-    /// `PATH`.
+    /// Returns advice if `error` means that the program was not found. A line for the shell gets no advice. A program
+    /// without a path is searched in the `PATH` of this process. cron sets a short `PATH`, so such a program is often
+    /// not found under cron.
     fn advice_if_missing(&self, error: &io::Error) -> Option<String> {
         if self.arguments.is_none() || error.kind() != io::ErrorKind::NotFound {
             return None;
@@ -211,7 +211,8 @@ impl Command {
         })
     }
 
-    /// Returns what to do if the name of the missing program is a part of a line for the shell, and no program.
+    /// Returns advice if the name of the missing program looks like a line for the shell, or like a command of the
+    /// shell.
     fn advice_on_shell_line(&self) -> Option<&'static str> {
         let program = self.program.to_string_lossy();
         if program.trim().contains(char::is_whitespace) {

@@ -78,8 +78,8 @@ pub(crate) struct PreparedTask {
 }
 
 impl PreparedTask {
-    /// Starts the task. Until the task ends, each change of its run wakes `changed`. The woken code must then call
-    /// [`TaskControl::enforce`]. `on_end` is called once, on the thread on which the task ends.
+    /// Starts the task. Until the task ends, each change of its run wakes `changed`. Call [`TaskControl::enforce`] each
+    /// time `changed` is woken. `on_end` is called once, on the thread on which the task ends.
     pub(crate) fn start(self, changed: &Waker, on_end: impl FnOnce(TaskEnd) + Send + 'static) -> Arc<TaskControl> {
         let Self { work, control, span, runtime } = self;
         let waiter = TaskWaiter::new(&control.run.held().signal);
@@ -168,8 +168,8 @@ impl TaskControl {
     /// Begins a poll. Returns `false` if the future must not be polled.
     fn begin_poll(&self) -> bool {
         let begins = self.phase.compare_exchange(WAITING, POLLED, Ordering::AcqRel, Ordering::Acquire).is_ok();
-        // The clock is read last. If this thread had to wait between this read and the poll, the poll could begin after
-        // the end of the lease.
+        // The clock is read last, because this thread must not wait between the read and the poll. After a wait, the
+        // poll could begin after the end of the lease.
         let is_polled = begins && !self.is_over();
         self.was_polled.fetch_or(is_polled, Ordering::Relaxed);
         is_polled

@@ -34,8 +34,8 @@ pub(crate) fn here() -> Option<RuntimeId> {
 }
 
 /// Makes a call that blocks this thread. Meanwhile the other threads of the runtime drive the tasks. If the runtime has
-/// no other thread, `block_in_place` with an empty closure panics, and the panic is caught. Then the function does not
-/// make `call`, and returns `call` in `Err`.
+/// no other thread, the function does not make `call`, and returns `call` in `Err`. On such a runtime, `block_in_place`
+/// panics. So the function first tries `block_in_place` with an empty closure, and catches the panic.
 #[cfg(feature = "tokio")]
 pub(crate) fn block<T, C: FnOnce() -> T>(call: C) -> Result<T, C> {
     use tokio::task::block_in_place;

@@ -84,7 +84,7 @@ mod tests {
         let gone = Command::new("true").spawn().and_then(|mut ends| ends.wait().map(|_| ends.id())).expect("it ends");
         let mut command = Command::new("sleep").arg("60").process_group(0).spawn().expect("it starts");
         let mut watchdog = Watchdog::begin(Duration::ZERO, gone).expect("it starts");
-        // The line stays open, as if a child of the scheduler had it.
+        // The test keeps the line open, as a child of the killed scheduler would.
         writeln!(watchdog.line, "{}", command.id()).expect("it listens");
         assert!(!command.wait().expect("it is ours").success());
         watchdog.process.wait().expect("it is ours");

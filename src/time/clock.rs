@@ -146,8 +146,9 @@ impl Waiting {
         &self.clock
     }
 
-    /// Returns how long this thread may sleep before it reads the clock again: at most [`LONGEST_SLEEP`]. A long sleep
-    /// could end too late, because the time of a suspend does not count as sleep.
+    /// Returns how long this thread may sleep before it reads the clock again: at most [`LONGEST_SLEEP`]. After a
+    /// suspend of the machine, a long sleep could end too late, because the sleep does not count the time of the
+    /// suspend.
     pub(crate) fn patience(&self, until: Moment) -> Duration {
         self.sleep_until(until).min(LONGEST_SLEEP)
     }
@@ -179,7 +180,7 @@ impl Drop for Waiting {
     }
 }
 
-/// The longest sleep of a thread that must soon notice a suspend of the machine.
+/// The limit of [`Waiting::patience`]. After a suspend of the machine, a thread reads the clock again within this time.
 const LONGEST_SLEEP: Duration = Duration::from_secs(5);
 
 /// Returns a random duration below `limit`, or zero if `limit` is zero.

@@ -98,8 +98,9 @@ impl Crontab {
         stars: 0b1_0111,
     };
 
-    /// Returns the minute of `civil` as a crontab, so that a comparison of bits shows whether another crontab is due.
-    /// The result is computed once for each zone and tick, and compared with every crontab of that zone.
+    /// Returns the minute of `civil` as a crontab. A comparison of its bits with another crontab shows whether the
+    /// other crontab is due. The result is computed once for each zone and tick, and compared with every crontab of
+    /// that zone.
     pub(crate) fn naming(civil: &(impl Datelike + Timelike)) -> Self {
         let date = Date {
             day: civil.day(),
@@ -138,14 +139,15 @@ impl Crontab {
         self.meets(Field::Minute, now) && self.meets(Field::Hour, now) && self.meets_date(now)
     }
 
-    /// Returns the minutes of the hour as bits. For most events of a tick, these alone show that the event is not due.
+    /// Returns the minutes of the hour as bits. For most events, these minutes are enough to show that the event is not
+    /// due.
     #[expect(clippy::cast_possible_truncation, reason = "an hour has 60 minutes")]
     #[inline]
     pub(crate) fn minute(&self) -> u64 {
         self.bits[Field::Minute as usize] as u64
     }
 
-    /// Returns the minutes of the day at which the crontab is due on its days.
+    /// Returns the times of day of the crontab, in minutes since midnight.
     pub(crate) fn minutes_of_day(&self) -> impl Iterator<Item = u32> {
         let [hours, minutes] = [Field::Hour, Field::Minute].map(|field| self.get(field).bits);
         let hours = (0..24).filter(move |hour| hours >> hour & 1 != 0);

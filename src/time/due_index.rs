@@ -45,8 +45,7 @@ struct SingleEvent {
     timetable: Timetable,
     /// Whether ticks at the start of each minute would miss some starts of the event.
     has_seconds: bool,
-    /// The number of seconds that the first tick looks back: it finds starts in these seconds, too. Used if
-    /// `has_seconds`.
+    /// The number of seconds before the first tick that belong to this tick, too. Used if `has_seconds`.
     looks_back: i64,
     quiet: Quiet,
 }
@@ -198,8 +197,8 @@ impl SingleEvent {
     fn new(event: usize, timetable: Timetable) -> Self {
         let (has_jitter, period) = (timetable.jitter != Jitter::NONE, timetable.period().as_secs().cast_signed());
         let has_seconds = if has_jitter { period < 60 } else { timetable.needs_seconds() };
-        // For an interval, a tick looks back only to the latest instant of the interval, even if the event is not due
-        // at that instant.
+        // For an interval, the first tick looks back less than one interval. So it finds only the latest instant of the
+        // interval. If the event is not due at that instant, the tick finds nothing.
         let looks_back = if timetable.interval.is_some() && !has_jitter { period.min(60) - 1 } else { 59 };
         Self { event, timetable, has_seconds, looks_back, quiet: Quiet::default() }
     }
@@ -226,8 +225,9 @@ impl SingleEvent {
         }
     }
 
-    /// Calls `found` with the tick of each start that belongs to the tick at `now`. If an event has a jitter, and is
-    /// due at most once a minute, all its starts count. For any other event, only the latest start counts.
+    /// Calls `found` for each start of the event that belongs to the tick at `now`. The argument is a tick with the
+    /// occurrence of that start. If an event has a jitter, and is due at most once a minute, all its starts count. For
+    /// any other event, only the latest start counts.
     fn due(&self, now: DateTime<Utc>, since: DateTime<Utc>, mut found: impl FnMut(Tick)) {
         // The function `seconds` returns no second before this one.
         let earliest = if since == DateTime::<Utc>::MIN_UTC { now.timestamp() - 118 } else { since.timestamp() + 1 };

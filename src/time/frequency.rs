@@ -1,6 +1,6 @@
-//! The settings that say when an event is due. Methods of the event set fields of a crontab, an interval or a whole
-//! expression, and then the settings become a timetable. To set a field twice with different values is an error, so the
-//! order of the methods makes no difference.
+//! The settings that say when an event is due. The settings come from methods of the event. A setting is a field of a
+//! crontab, an interval, or a whole expression. Then the settings become a timetable. It is an error to set one field
+//! to two different values, so the order of the methods makes no difference.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -185,7 +185,7 @@ impl TimetableSpec {
         }
     }
 
-    /// Returns the crontab and the interval, even if they make no timetable.
+    /// Returns the crontab and the interval, even if `timetable` would refuse them.
     #[cfg(test)]
     pub(crate) fn spelt_out(&self) -> (Crontab, Option<Duration>) {
         let of_expression = self.expression.as_ref().map(|(expression, _)| expression.times.crontab);
@@ -280,8 +280,8 @@ fn method_of(cycle: Cycle) -> &'static str {
     if cycle.is_of_weeks() { "every_weeks(..)" } else { "every_days(..)" }
 }
 
-/// Returns the second of the instant `at`. `unit` is the length of a second or of a minute, in seconds. Refuses an
-/// instant that is not at the start of a unit, because ticks would miss the instant.
+/// Returns the instant `at` in seconds since 1970. `unit` is 1 for seconds, and 60 for minutes. Refuses an instant that
+/// is not at the start of a second or minute, because ticks would miss the instant.
 fn whole(method: &str, at: DateTime<Utc>, unit: i64) -> Result<i64, String> {
     let second = at.timestamp().div_euclid(unit) * unit;
     let (whole, name) = (instant_of(second), if unit == 1 { "second" } else { "minute" });

@@ -125,8 +125,8 @@ impl Tick {
 }
 
 /// Returns the start of the minute on the clocks of the zone. If an offset has seconds, a minute does not start at a
-/// full minute of UTC. The function uses whole seconds, because the civil times of `chrono` overflow near the ends of
-/// its range.
+/// full minute of UTC. The function computes with seconds since 1970, because the civil times of `chrono` overflow near
+/// the ends of their range.
 fn start_of_minute(now: DateTime<Utc>, offset: FixedOffset) -> DateTime<Utc> {
     let into_minute = (now.timestamp() + i64::from(offset.local_minus_utc())).rem_euclid(60);
     DateTime::from_timestamp(now.timestamp() - into_minute, 0).unwrap_or(DateTime::<Utc>::MIN_UTC)

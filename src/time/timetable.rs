@@ -168,7 +168,8 @@ impl Timetable {
     }
 
     /// Returns the first occurrence after `after` inside these windows, between the years 1970 and 2100. If the windows
-    /// are closed at all times of the day, there is none, even if a clock change moves an occurrence into a window.
+    /// are closed at all times of the crontab, returns `None`, even if a clock change moves an occurrence into a
+    /// window.
     pub(crate) fn next_in(&self, windows: &Windows, mut after: DateTime<Utc>) -> Option<DateTime<Utc>> {
         if !self.times.crontab.minutes_of_day().any(|minute| windows.are_open_in(minute)) {
             return None;

@@ -18,7 +18,8 @@ use crate::time::{clock::Clock, clock::moment::Moment};
 const FIRST_INTERVAL: Duration = Duration::from_millis(1);
 const LONGEST_INTERVAL: Duration = Duration::from_millis(500);
 
-/// After this interval or a longer interval, a check is thorough: it may read all processes, which takes time.
+/// A check is thorough if the next check is at least this interval away. A thorough check may read all processes, which
+/// takes time.
 const THOROUGH_INTERVAL: Duration = Duration::from_millis(16);
 
 /// Waits until all processes of the group have ended. If the run is cancelled, ends the group, and returns the reason

@@ -39,8 +39,8 @@ impl KeptTail {
         KeptOutput::new(Vec::from(self.bytes), self.left_out)
     }
 
-    /// Reads `pipe` until all its writers have closed it, or until the other end of `over` is closed and `pipe` is
-    /// empty.
+    /// Reads `pipe` until all its writers have closed `pipe`. When the other end of `over` is closed, reads only until
+    /// `pipe` is empty.
     #[cfg(unix)]
     pub(super) fn of(mut pipe: PipeReader, over: &PipeReader, bound: usize) -> Self {
         use rustix::event::{PollFd, PollFlags, poll};

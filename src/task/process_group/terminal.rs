@@ -33,11 +33,11 @@ use crate::hold::held_lease::HeldLease;
 /// The signals of the terminal that do not end a process. (`Shutdown` passes on the signals that end a process.)
 const PASSED_ON: [Signal; 4] = [Signal::TSTP, Signal::TTIN, Signal::TTOU, Signal::WINCH];
 
-/// After a stopped job was continued in the background, this process waits this long for a signal that ends the job.
-/// Only after this time, the command continues.
+/// After a stopped job was continued in the background, this process waits this long for a signal that ends the job. If
+/// no such signal comes in this time, the command continues.
 const ENDING: Duration = Duration::from_millis(500);
 
-/// The terminal of this process, and the signals that its keys send from now on.
+/// The terminal of this process, and the signals that the terminal sends after it was opened.
 pub(in crate::task) struct Terminal {
     file: File,
     signals: Signals,
@@ -104,8 +104,8 @@ fn is_foreground(terminal: &File, group: Pid) -> bool {
 /// the terminal of a job in the background belongs to the shell.
 fn take_back(terminal: &File, command: Pid) {
     if is_foreground(terminal, command) {
-        // Without this, the kernel would stop this process, because a process in the background must not change the
-        // foreground group.
+        // If SIGTTOU were not ignored, the kernel would stop this process, because a process in the background must not
+        // change the foreground group.
         let _ignored = SignalAction::Ignore.of(Signal::TTOU);
         // An error means that the terminal has gone.
         let _ = tcsetpgrp(terminal, getpgrp());
@@ -151,8 +151,8 @@ fn next_stop(process: Pid) -> Option<Signal> {
         match waitid(WaitId::Pid(process), options) {
             Err(Errno::INTR) => {}
             Ok(Some(status)) if status.stopped() => {
-                // The wait above, with `NOWAIT`, leaves the end of the process to the thread that waits for that end.
-                // This wait, without `NOWAIT`, makes the kernel report each stop only once.
+                // The wait above has `NOWAIT`, because another thread waits for the end of the process. This wait has
+                // no `NOWAIT`, so that the kernel reports each stop only once.
                 let _ = waitid(WaitId::Pid(process), WaitIdOptions::STOPPED | WaitIdOptions::NOHANG);
                 return status.stopping_signal().and_then(Signal::from_named_raw).or(Some(Signal::STOP));
             }

@@ -16,12 +16,13 @@ const MOST_SCANS: u32 = 10;
 /// often reaps nothing.
 #[derive(Default)]
 pub(super) struct Zombies {
-    /// The zombies of the last check, if it found no other process.
+    /// The zombies that the last check found. Empty if the group may have had another process.
     last: Vec<u32>,
 }
 
 impl Zombies {
-    /// Returns whether all processes of this group are zombies. Two checks in a row must find the zombies.
+    /// Returns whether all processes of this group are zombies. Returns `true` only if the previous check found these
+    /// zombies, too.
     #[cfg(target_os = "linux")]
     pub(super) fn are_all_of(&mut self, group: Pid) -> bool {
         let zombies = if_all_are_zombies(group).unwrap_or_default();

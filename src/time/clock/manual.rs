@@ -186,8 +186,8 @@ pub(crate) trait Wake: Send + Sync {
     fn wake(&self);
 }
 
-/// The time of a test. It passes on the wall clock and on the monotonic clock at once. If a thread reads one of these
-/// clocks and then the other, the second clock is never behind the first.
+/// The time of a test. The wall clock and the monotonic clock are both computed from `moment_nanos`. So both clocks
+/// always move at once.
 pub(super) struct ManualTime {
     moment_nanos: AtomicU64,
     /// The time of the wall clock at moment zero, by the present setting of the wall clock.
@@ -242,7 +242,7 @@ impl ManualTime {
         self.take(Place { here: Some(here), thread: None, state: ThreadState::Idle })
     }
 
-    /// Takes a place for this thread. The clock waits for the thread until it leaves the place.
+    /// Takes a place for this thread. The clock waits for the thread until the thread leaves the place.
     pub(super) fn take_turn(&self) -> u64 {
         self.take(Place { here: None, thread: Some(thread::current().id()), state: ThreadState::Awake })
     }
@@ -280,7 +280,8 @@ impl ManualTime {
         let left = at.map(|at| places.taken.remove(at));
         drop(places);
         self.settled.notify_all();
-        // Dropped after the unlock, because this may be the last reference to `here`.
+        // Dropped after the unlock. If this is the last reference to `here`, its drop runs other code, which may need
+        // the lock.
         drop(left);
     }
 

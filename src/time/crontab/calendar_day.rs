@@ -70,12 +70,13 @@ pub(super) struct Date {
 }
 
 impl Date {
-    /// Returns the bits of all items for a day of the month that mean this date.
+    /// Returns the bits of the field day of month for this date: the bit of its number, and the bit of each
+    /// [`CalendarDay`] that falls on this date.
     pub(super) const fn days_of_month(self) -> u128 {
         1 << self.day | CalendarDay::BeforeLast(self.last - self.day).bits() | self.nearest_weekdays()
     }
 
-    /// Returns the bits of each `nW` that means this date, and of `LW` if it means this date.
+    /// Returns the bit of each `nW` that falls on this date. Adds the bit of `LW` if `LW` falls on this date.
     const fn nearest_weekdays(self) -> u128 {
         const MONDAY: u32 = 1;
         const FRIDAY: u32 = 5;
@@ -102,7 +103,8 @@ impl Date {
         nearest | if is_last { CalendarDay::LastWeekday.bits() } else { 0 }
     }
 
-    /// Returns the bits of all items for a day of the week that mean this date.
+    /// Returns the bits of the field day of week for this date: the bit of its day of the week, and the bit of each
+    /// [`CalendarDay`] that falls on this date.
     pub(super) const fn days_of_week(self) -> u128 {
         let Self { day, last, day_of_week } = self;
         let nth = CalendarDay::NthOfMonth { day_of_week, nth: (day - 1) / 7 + 1 };

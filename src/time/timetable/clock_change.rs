@@ -99,9 +99,9 @@ impl Occurrences<'_> {
             }
             let offset = self.zone.seconds_ahead_at(from);
             let found = first_due(self.times, from + offset)? - offset;
-            // Two instants can have equal offsets although the clocks were changed in between. Such a change matters
-            // only in two places. Near `from`, an earlier time can come again. Near `found`, the time of `found` may
-            // have come already.
+            // It is not enough to compare the offsets at `from` and at `found`, because the clocks may change twice in
+            // between. But a change matters only in two places. Near `from`, the clocks can show an earlier time again.
+            // Near `found`, the clocks may have shown the time of `found` already.
             let near = found - from <= 2 * REACH;
             if let Some(change) = self.zone.nearest_change(from, if near { found } else { from + REACH }) {
                 from = change;
@@ -113,7 +113,7 @@ impl Occurrences<'_> {
         }
     }
 
-    /// Returns whether the change has skipped a time of these timetables. Then the event is due right after the change.
+    /// Returns whether the change has skipped any of the `times`. If so, an event is due right after the change.
     fn has_skipped_time(self, change: Change) -> bool {
         let has_time_in = |times: Range<i64>| first_due(self.times, times.start).is_some_and(|time| time < times.end);
         change.skipped().is_some_and(has_time_in)

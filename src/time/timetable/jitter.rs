@@ -74,7 +74,7 @@ mod tests {
             for number in 0..1_000 * (i64::from(longest) + 1) {
                 counts[usize::try_from(jitter.of(number * step)).unwrap()] += 1;
             }
-            // The limit is six standard deviations from the mean, which is a thousand.
+            // The mean is 1,000. Each count may differ from the mean by up to six standard deviations.
             assert!(counts.iter().all(|count| (count - 1_000).abs() < 190), "{longest} {step}: {counts:?}");
         }
     }

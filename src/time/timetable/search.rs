@@ -10,7 +10,7 @@ use crate::time::{crontab::Crontab, crontab::field_set::Field};
 
 const DAY: i64 = 24 * 60;
 
-/// Returns the first second, from `second` on, at which a minute of any of `times` begins.
+/// Returns the start of the first minute that is in any of `times`, and begins at `second` or after.
 pub(super) fn first_due(times: &[CivilTimes], second: i64) -> Option<i64> {
     let minute = (second.max(0) + 59) / 60;
     let mut date = NaiveDate::from_epoch_days(i32::try_from(minute / DAY).ok()?)?;

@@ -275,9 +275,9 @@ fn what_is_next_is_what_ticks_find_and_what_was_previous_too() {
     }
 }
 
-/// Compares with the crate `cron`, which finds equal times for lists of numbers if clocks never change. In that crate,
-/// a day must match both day fields. So a crontab whose days match either field is compared with two schedules of that
-/// crate. The crate does not know `L`, so no expression has an `L`.
+/// Compares the times with those of the crate `cron`. The times are equal if all fields are lists of numbers, and
+/// clocks never change. In that crate, a day must match both day fields. So a crontab whose days match either field is
+/// compared with two schedules of that crate. The crate does not know `L`, so no expression has an `L`.
 #[test]
 fn where_clocks_never_change_the_cron_crate_finds_the_same_times() {
     let mut random = fastrand::Rng::with_seed(2101);
