@@ -15,7 +15,7 @@ pub(crate) fn contain<T>(code: impl FnOnce() -> T) -> Result<T, Arc<str>> {
 fn message(payload: Box<dyn Any + Send>) -> Arc<str> {
     let text = payload.downcast_ref::<&str>().copied();
     let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-    let message = text.unwrap_or("with something that is not a text").into();
+    let message = text.unwrap_or("the value of the panic is not a text").into();
     // The drop of a payload can panic, too. The payload of this second panic is leaked, because its drop could panic
     // again.
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {

@@ -41,7 +41,8 @@ pub(super) fn backfill(
     // made.
     let plan = plan(&schedule, range, arguments)?;
     let planned = plan.occurrences().len();
-    let report = view.print_during(told, &schedule, &shutdown, "Ctrl-C ends this after the present run", || plan.run());
+    let report =
+        view.print_during(told, &schedule, &shutdown, "Ctrl-C ends the backfill after the current run", || plan.run());
     let (summary, code) = summary(&report, planned);
     print_end("how it ended", &summary, code, &shutdown)
 }

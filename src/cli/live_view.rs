@@ -157,7 +157,7 @@ impl Observer for LiveView {
             Step::LeaseLost { .. } => "lost its lease".to_owned(),
             Step::HookFailed(failure) => failure.to_string(),
             Step::LeftBehind => "left behind: still running".to_owned(),
-            Step::Queued { .. } if notice.is_backfill() => "waits for a run of the event".to_owned(),
+            Step::Queued { .. } if notice.is_backfill() => "waits until its lease is free".to_owned(),
             Step::Queued { place } => format!("waits in place {place} of its queue"),
             Step::Unprotected(error) => format!("runs without protection: {}", Chain(*error)),
             Step::StoreUnavailable(error) => format!("no answer from the store: {}", Chain(*error)),

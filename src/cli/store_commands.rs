@@ -215,7 +215,7 @@ fn log(schedule: &Schedule, event: &str, is_json: bool) -> Answered {
     let table = table_or(&["started", "result", "took", "server", "error"], runs.iter().map(row), &none);
     let skipped = |skip: &SkipCount| {
         let (count, reason) = (skip.count(), skip.reason().replace('_', " "));
-        format!("\nskipped, {reason}: {count}, the last one of {}", time(skip.latest(), zone, now))
+        format!("\nskipped, {reason}: {count}, the latest at {}", time(skip.latest(), zone, now))
     };
     let waits = |holder: &Holder| format!("\nwaiting: {}", holding(holder, now));
     let more: String = skips.iter().map(skipped).chain(waiting.iter().map(waits)).collect();
@@ -252,7 +252,7 @@ fn locks(stores: &[&dyn EventMutex], prefix: &str, is_json: bool) -> Answered {
     let heads = ["name", "held by", "since", "until, unless renewed"];
     let nothing = match prefix {
         "" => "nothing is held".to_owned(),
-        _ => format!("no name that begins with {} is held{}", Quoted::new(prefix), held_like(stores, prefix)),
+        _ => format!("no held name begins with {}{}", Quoted::new(prefix), held_like(stores, prefix)),
     };
     Ok(CommandAnswer::text(table_or(&heads, held.iter().map(row), &nothing)))
 }

@@ -260,7 +260,7 @@ fn check_arguments(arguments: &ArgMatches) -> Result<(), CommandFailure> {
     }
     let every = every.trim();
     if every == "@reboot" {
-        return Err(refused("--every @reboot is no time, but the start of the machine: leave --every out"));
+        return Err(refused("--every @reboot means the start of the machine, not a time: leave --every out"));
     }
     if every.parse::<f64>().is_ok() {
         let every = Quoted::new(every);
@@ -304,7 +304,7 @@ fn now() -> Result<DateTime<Utc>, CommandFailure> {
         Some(now) => {
             let parsed = now.to_str().and_then(|now| now.parse().ok());
             parsed.ok_or_else(|| {
-                refused(format_args!("{NOW} is no time such as 2026-03-01T12:00:00Z; only tests set it"))
+                refused(format_args!("{NOW} must be a time such as 2026-03-01T12:00:00Z; only tests set it"))
             })
         }
     }

@@ -53,7 +53,7 @@ pub(super) fn unlock(stores: &[&dyn EventMutex], arguments: &ArgMatches, hint: i
     }
     let holder = holder.ok_or_else(|| {
         CommandFailure::saying(
-            "the store does not show who holds it, so that no holder can be asked to stop: `--force` frees it",
+            "the store does not show its holder, so the holder can't be asked to stop: `--force` frees the lease",
         )
     })?;
     if !holder.has_ended() {

@@ -24,7 +24,7 @@ use crate::time::{clock::moment::Moment, clock::shown::Reading, clock::shown::to
 /// | an [instance](Self::instance) of an [application](Self::application) | `worker, pid 1, instance web-1, application shop, since 2026-03-01T12:00:00Z` |
 /// | the run of an occurrence | `web-1, pid 4242, since 2026-03-01T12:00:07Z, for 2026-03-01T12:00:00Z` |
 /// | the run of a backfill | `web-1, pid 4242, in a backfill, since 2026-03-02T09:00:07Z, for 2026-03-01T12:00:00Z` |
-/// | a killed process whose command still runs | `web-1, pid 4242, since 2026-03-01T12:00:00Z; this process has ended, its command still runs as process group 4243` |
+/// | a killed process whose command still runs | `web-1, pid 4242, since 2026-03-01T12:00:00Z; this process has ended, but its command still runs as process group 4243` |
 ///
 /// ```
 /// use soloist::store::{LeaseRequest, Names};
@@ -359,9 +359,9 @@ impl fmt::Display for Reading<'_, Holder> {
         match (holder.0.has_ended, holder.0.process_group) {
             (false, _) => Ok(()),
             (true, Some(group)) => {
-                write!(f, "; this process has ended, its command still runs as process group {group}")
+                write!(f, "; this process has ended, but its command still runs as process group {group}")
             }
-            (true, None) => f.write_str("; this process has ended, what it started still runs"),
+            (true, None) => f.write_str("; this process has ended, but a process that it started still runs"),
         }
     }
 }

@@ -259,7 +259,7 @@ fn describe() {
     describe_gauge!(
         "soloist_lease_lowest_remaining_seconds",
         seconds,
-        "The least time that a lease had left at the last renewal, or at the last attempt to renew."
+        "The shortest time that was left on a lease at the last renewal or attempt to renew."
     );
     describe_gauge!("soloist_last_start_timestamp_seconds", seconds, "When a run last started in this process.");
     describe_gauge!("soloist_last_success_timestamp_seconds", seconds, "When a run last succeeded in this process.");

@@ -239,7 +239,9 @@ impl Reading<'_, SkipReason> {
             SkipReason::Stuck { holder, running_for } => {
                 write!(f, "still running after {}: {}", HumanDuration(*running_for), Reading(holder, time))
             }
-            SkipReason::Queued(holder) => with_holder(f, "another process or tick waits with this occurrence", holder),
+            SkipReason::Queued(holder) => {
+                with_holder(f, "another process or tick already waits to run this occurrence", holder)
+            }
             SkipReason::QueueFull(None) => f.write_str("the queue is full"),
             SkipReason::QueueFull(holder) => with_holder(f, "still running, and the queue is full", holder),
             SkipReason::QueuedTooLong(holder) => {

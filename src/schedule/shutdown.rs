@@ -108,7 +108,7 @@ impl Shutdown {
         #[cfg(unix)]
         return signals::shutdown_of_this_process().map(|state| Self { state });
         #[cfg(not(unix))]
-        Err(std::io::Error::other("there are no such signals here: call `Shutdown::trigger`"))
+        Err(std::io::Error::other("this system has no Unix signals: call `Shutdown::trigger`"))
     }
 
     /// Sets the drain for all handles of this shutdown: how long runs may continue before they are cancelled. The

@@ -63,7 +63,7 @@ use crate::base::escape::{percent_decoded, surplus_around};
 /// assert!(!mutex.exists(&MutexName::lease("reports")?)?);
 ///
 /// let error = soloist::connect("consul://user:secret@host").unwrap_err();
-/// assert!(error.to_string().starts_with("no store has the scheme consul; there are memory, file, redis,"));
+/// assert!(error.to_string().starts_with("no store has the scheme consul; the schemes are memory, file, redis,"));
 /// # Ok(())
 /// # }
 /// ```
@@ -176,7 +176,7 @@ fn kind_of(scheme: &str) -> Result<&'static str, ConnectError> {
     let instead = || match scheme {
         "valkey" => "a Valkey server is reached by redis://host:6379/0".to_owned(),
         "valkeys" => "a Valkey server is reached by rediss://host:6379/0".to_owned(),
-        _ => format!("there are {}", all_schemes()),
+        _ => format!("the schemes are {}", all_schemes()),
     };
     found.map(|(kind, _)| *kind).ok_or_else(|| refused(format!("no store has the scheme {scheme}; {}", instead())))
 }
@@ -229,7 +229,7 @@ fn split_scheme(url: &str) -> Result<(String, &str), ConnectError> {
             if url.trim().is_empty() {
                 return Err(refused("the url of a store is empty: write one such as file:/var/lib/myapp/locks"));
             }
-            let known = || format!("write one such as file:/var/lib/myapp/locks; there are {}", all_schemes());
+            let known = || format!("write one such as file:/var/lib/myapp/locks; the schemes are {}", all_schemes());
             let instead = meant(url).map_or_else(known, |url| format!("did you mean {url}"));
             Err(refused(format!("the url of a store has no scheme; {instead}")))
         }

@@ -218,7 +218,7 @@ impl Command {
         if program.trim().contains(char::is_whitespace) {
             Some("the name of the program has a space: pass its arguments one by one")
         } else if program.contains('=') {
-            Some("it sets a variable, which is no program: write `env` before it")
+            Some("it sets a variable, and is no program: write `env` before it")
         } else if BUILT_IN.contains(&&*program) {
             Some("it is built into the shell, and is no program: leave it out")
         } else {

@@ -87,7 +87,8 @@ impl TryFrom<&cron::Schedule> for Expression {
             let is_day = matches!(field, Field::DayOfMonth | Field::DayOfWeek);
             crontab.set(field, FieldSet { bits, star: is_day || bits == FieldSet::every(field).bits });
         }
-        let never = || format!("`on({schedule})` is never due: none of its months has one of its days of the month");
+        let never =
+            || format!("`on({schedule})` is never due: none of its days of the month comes in any of its months");
         let seconds = Seconds::new(numbers(schedule.seconds())).filter(|_| crontab.comes()).ok_or_else(never)?;
         let years = numbers(schedule.years()).into_iter().collect();
         Ok(Self { times: CivilTimes { years, ..CivilTimes::of(crontab) }, seconds })

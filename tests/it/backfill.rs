@@ -169,20 +169,20 @@ fn of_more_than_it_may_run_the_latest_are_planned_and_the_plan_says_what_it_runs
     assert_eq!(
         three.to_string(),
         "e: 3 occurrences to run, oldest first\n  2026-03-01 09:00 UTC\n  2026-03-01 10:00 UTC\n  2026-03-01 11:00 UTC\n\
-         left out, because they are too many for one backfill: 9 before 2026-03-01 09:00 UTC\n\
-         its store is in memory: other processes do not see the claims of this backfill"
+         left out: 9 before 2026-03-01 09:00 UTC, because of the limit of this backfill\n\
+         the store of this event is in memory: other processes do not see the claims of this backfill"
     );
     let _ = three.run();
     let rest = plan(&schedule, "08:00", "12:00").to_string();
-    assert!(rest.starts_with("e: 1 occurrence to run, oldest first\n  2026-03-01 08:00 UTC\nleft out, "), "{rest}");
+    assert!(rest.starts_with("e: 1 occurrence to run, oldest first\n  2026-03-01 08:00 UTC\nleft out: "), "{rest}");
     assert!(
         rest.contains(
-            "a backfill of the last 30 days has run them: 3; `again` with a label (`--again LABEL`) runs them"
+            "left out: 3, because a backfill of the last 30 days has run them; `again` with a label (`--again LABEL`) runs them"
         ),
         "{rest}"
     );
     let none = plan(&schedule, "09:00", "12:00").to_string();
-    assert!(none.starts_with("e: 0 occurrences to run, oldest first\nleft out, because a backfill"), "{none}");
+    assert!(none.starts_with("e: 0 occurrences to run, oldest first\nleft out: 3, because a backfill"), "{none}");
 
     let place = Place::new();
     let minutes = place.schedule(Event::call("e", |_| {}).every_minute());
@@ -223,7 +223,7 @@ fn a_wrong_order_is_refused_with_what_to_do() {
     assert!(matches!(error, BackfillError::UnknownEvent(_)) && text.contains("`e` and `busy`"), "{text}");
     for most in [0, 10_001] {
         let (error, text) = refused("e", day.0, day.1, most);
-        assert_eq!(text, format!("a backfill of {most} occurrences at most: use 1 to 10,000"));
+        assert_eq!(text, format!("the limit of a backfill can't be {most} occurrences: use 1 to 10,000"));
         assert!(matches!(error, BackfillError::Most { .. }));
     }
     for (from, until) in [(day.1, day.0), (day.0, day.0)] {
@@ -506,7 +506,7 @@ fn a_store_with_the_required_methods_alone_keeps_the_claims_too() {
     let store = Scripted::over(place.store.clone()).three_methods().scope(Scope::Fleet);
     let schedule = place.on(store, place.event().without_overlapping_for(HOUR));
     let planned = plan(&schedule, "10:00", "12:00");
-    assert!(!planned.to_string().contains("its store is in memory"), "{planned}");
+    assert!(!planned.to_string().contains("the store of this event is in memory"), "{planned}");
     assert_eq!(skips(&planned.run()), [] as [&str; 0]);
     assert!(plan(&schedule, "10:00", "12:00").occurrences().is_empty());
     assert_eq!(place.ran(), ["10:00", "11:00"]);

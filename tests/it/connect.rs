@@ -41,7 +41,7 @@ fn all_ways_to_write_a_path_mean_the_same_directory() {
 #[test]
 fn a_url_that_opens_no_store_is_told_why() {
     let known = "memory, file, redis, redis+unix, redis+sentinel, redis+cluster, rediss, rediss+sentinel, rediss+cluster, mysql, mariadb, postgres, postgresql";
-    assert_eq!(refused("zookeeper://a"), format!("no store has the scheme zookeeper; there are {known}"));
+    assert_eq!(refused("zookeeper://a"), format!("no store has the scheme zookeeper; the schemes are {known}"));
     if cfg!(not(feature = "redis")) {
         let needs = "needs the feature `redis`, and this build of soloist does not have it";
         assert_eq!(refused("redis://user:secret@h/0"), format!("a store with the scheme redis {needs}"));
@@ -78,8 +78,9 @@ fn a_url_that_opens_no_store_is_told_why() {
     for url in ["\"file:/secret\"", "'memory:'"] {
         assert_eq!(refused(url), quote, "{url}");
     }
-    let no_scheme =
-        format!("the url of a store has no scheme; write one such as file:/var/lib/myapp/locks; there are {known}");
+    let no_scheme = format!(
+        "the url of a store has no scheme; write one such as file:/var/lib/myapp/locks; the schemes are {known}"
+    );
     for url in ["locks", "host=db password=secret", "//user:secret@host/a", "/a?password=secret", ":memory", "1:a"] {
         assert_eq!(refused(url), no_scheme, "{url}");
     }

@@ -926,7 +926,7 @@ fn what_others_write_is_refused_with_what_to_write_instead() {
         ),
         (
             "@reboot",
-            "`@reboot`: it is no time, but the start of the machine: run the task when your program starts",
+            "`@reboot`: it means the start of the machine, not a time: run the task when your program starts",
             "@reboot",
         ),
         ("@dialy", "`@dialy`: no such nickname: did you mean `@daily`?", "@dialy"),

@@ -61,7 +61,7 @@ fn a_task_that_panics_with_something_that_panics_when_it_is_dropped() {
     }
     let (mutex, diary) = (MemoryMutex::new(), Diary::default());
     let report = tick(mutex.clone(), Event::call("faulty", |_| panic_any(Bomb)), &diary);
-    assert!(ran(&report, "faulty").to_string().ends_with(": with something that is not a text"));
+    assert!(ran(&report, "faulty").to_string().ends_with(": the value of the panic is not a text"));
     assert!(is_free(&mutex));
 }
 

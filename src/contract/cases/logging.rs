@@ -74,7 +74,7 @@ pub(super) fn a_record_is_read_back_as_it_was_written<H: Harness>(subject: &Subj
     log.is(
         &event,
         &records.iter().rev().collect::<Vec<_>>(),
-        "a record is read back as it was written, the newest first",
+        "records are read back as they were written, and the newest record comes first",
     );
     CaseResult::Passed
 }
@@ -113,7 +113,7 @@ pub(super) fn the_newest_runs_stay_and_the_last_success<H: Harness>(subject: &Su
         log.write(runs, 5);
     }
     let newest: Vec<&RunRecord> = runs.iter().rev().take(4).chain([&runs[3]]).collect();
-    log.is(event, &newest, "the newest runs stay, and the last success");
+    log.is(event, &newest, "the newest runs and the last success stay");
     log.write(&[started(event, MANY)], 1);
     let left = answered("runs", &event, log.0.runs(event));
     must(left.len() == 1, "the log keeps no more runs than it should", &event, left.len());
@@ -201,7 +201,7 @@ pub(super) fn the_log_of_one_event_has_nothing_to_do_with_anything_else<H: Harne
             let listed = answered("events", &subject.run, listed);
             for name in &names {
                 let count = listed.iter().filter(|event| *event == name.mutex()).count();
-                let promise = "the log lists each event that it has, once";
+                let promise = "the log lists each of its events once";
                 must(count == 1, promise, name, format_args!("it was listed {count} times"));
             }
         }

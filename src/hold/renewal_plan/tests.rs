@@ -684,7 +684,7 @@ fn a_store_that_is_out_is_asked_a_dozen_times_and_more_until_the_deadline_and_no
         let mut asked = Vec::new();
         while let Some(job) = next_batch(&mut plan, &manual) {
             asked.push(clock.moment());
-            assert!(asked.len() < 1000, "{term:?}: it is asked again at once");
+            assert!(asked.len() < 1000, "{term:?}: the store is asked again at once");
             plan.job_done(&job, vec![Err(outage())], clock.moment());
         }
         assert_eq!(run.gone_by(clock.moment()), Some(clock.moment()), "it is found lost at its deadline");

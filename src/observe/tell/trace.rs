@@ -118,7 +118,7 @@ pub(super) fn trace(step: &Step<'_>, about: About<'_>) {
             event!(warn, event, occurrence, "timed out and does not stop");
             if let (Some(event), Some(occurrence)) = (about.event, about.occurrence) {
                 let (name, occurrence) = (Named(event), Rfc3339(occurrence));
-                line!("{name}: timed out and does not stop, in its run of {occurrence}");
+                line!("{name}: the run of {occurrence} timed out and does not stop");
             }
         }
         Step::LeaseLost { mutex, token } => {
@@ -303,7 +303,7 @@ pub(crate) fn signals_not_handled(error: &io::Error) {
 pub(crate) fn no_thread(what: &str, so: &str, error: &io::Error) {
     log(|| {
         event!(warn, %error, "no thread for {what}: {so}");
-        line!("no thread for {what}, so that {so}: {error}");
+        line!("no thread for {what}, so {so}: {error}");
     });
 }
 

@@ -59,7 +59,7 @@ pub enum PauseError {
         now: DateTime<Utc>,
     },
     /// The end of the pause is more than ten years away.
-    #[error("a pause until {} is longer than ten years: let it end sooner, and pause again before that", to_the_second(*until))]
+    #[error("a pause until {} is longer than ten years: use an earlier end", to_the_second(*until))]
     #[non_exhaustive]
     TooLong {
         /// The end that the caller passed.

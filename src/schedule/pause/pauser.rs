@@ -149,7 +149,7 @@ mod tests {
         assert!(error(now - TimeDelta::nanoseconds(1)).contains("is over already"));
         assert_eq!(
             error(now + TimeDelta::days(3650) + TimeDelta::milliseconds(1)),
-            "a pause until 1979-12-30T00:00:00Z is longer than ten years: let it end sooner, and pause again before that"
+            "a pause until 1979-12-30T00:00:00Z is longer than ten years: use an earlier end"
         );
         for until in [DateTime::<Utc>::MIN_UTC, DateTime::<Utc>::MAX_UTC] {
             assert!(term_until(until, now).is_err());

@@ -283,16 +283,18 @@ impl fmt::Display for Backfill<'_> {
         }
         if self.too_many > 0 {
             let first = time_in(&timetable.zone, self.in_range[0]);
-            write!(f, "\nleft out, because they are too many for one backfill: {} before {first}", self.too_many)?;
+            write!(f, "\nleft out: {} before {first}, because of the limit of this backfill", self.too_many)?;
         }
         if claimed > 0 {
             write!(
                 f,
-                "\nleft out, because a backfill of the last 30 days has run them: {claimed}; `again` with a label (`--again LABEL`) runs them"
+                "\nleft out: {claimed}, because a backfill of the last 30 days has run them; `again` with a label (`--again LABEL`) runs them"
             )?;
         }
         if self.schedule.store_of(self.event()).scope == Scope::Process {
-            f.write_str("\nits store is in memory: other processes do not see the claims of this backfill")?;
+            f.write_str(
+                "\nthe store of this event is in memory: other processes do not see the claims of this backfill",
+            )?;
         }
         Ok(())
     }
@@ -330,7 +332,7 @@ pub enum BackfillError {
     #[error(transparent)]
     UnknownEvent(UnknownEvent),
     /// The limit `most` is zero, or too large.
-    #[error("a backfill of {most} occurrences at most: use 1 to 10,000")]
+    #[error("the limit of a backfill can't be {most} occurrences: use 1 to 10,000")]
     #[non_exhaustive]
     Most {
         /// The limit that the caller passed.

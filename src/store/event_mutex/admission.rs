@@ -76,7 +76,10 @@ impl Admission {
     pub fn both(lease: LeaseRequest, claim: LeaseRequest) -> Self {
         let (name, claimed) = (lease.name(), claim.name());
         let are_of_one_mutex = !claimed.is_lease() && claimed.mutex() == name.mutex() && claimed != name;
-        assert!(are_of_one_mutex, "{claimed} is no claim under {name}: a store grants both in one step, or neither");
+        assert!(
+            are_of_one_mutex,
+            "{claimed} is no claim under {name}: an admission takes a lease and a claim of one mutex"
+        );
         assert!(
             lease.owner() == claim.owner(),
             "{name} and {claimed} have two owners: make the claim by `lease.with(..)`"

@@ -14,7 +14,7 @@ pub(super) fn warnings(health: &[TextRow]) -> Vec<StoreWarning> {
     let engine = values_of("engine").into_iter().find(|engine| *engine != "InnoDB");
     let wrong_engine = |engine: &str| {
         wrong_table(&format!(
-            "its engine is {engine}, and only InnoDB is known to grant all of an admission or nothing"
+            "its engine is {engine}, but only InnoDB is known to grant an admission as a whole or not at all"
         ))
     };
     let is_compared_by_bytes = values_of("collation").iter().all(|collation| collation.ends_with("_bin"));
@@ -22,7 +22,7 @@ pub(super) fn warnings(health: &[TextRow]) -> Vec<StoreWarning> {
         takes_no_writes.then(|| StoreWarning::takes_no_writes(READ_ONLY)),
         values_of("version").into_iter().find_map(|version| StoreWarning::if_older(version, oldest(version))),
         engine.map(wrong_engine),
-        (values_of("key") != ["name"]).then(|| wrong_table("its primary key is not the name alone")),
+        (values_of("key") != ["name"]).then(|| wrong_table("its primary key must be the column `name` alone")),
         (!is_compared_by_bytes).then(|| wrong_table("names are not compared byte by byte")),
     ];
     warnings.into_iter().flatten().collect()
@@ -69,8 +69,8 @@ mod tests {
                 "the store takes no writes, so that no protected event runs: read_only is on: connect to the primary if this is \
                  a replica, or set it to 0",
                 "the server's version 10.5.29-MariaDB is older than 10.6, the oldest that is supported: update it",
-                &wrong("its engine is MyISAM, and only InnoDB is known to grant all of an admission or nothing"),
-                &wrong("its primary key is not the name alone"),
+                &wrong("its engine is MyISAM, but only InnoDB is known to grant an admission as a whole or not at all"),
+                &wrong("its primary key must be the column `name` alone"),
                 &wrong("names are not compared byte by byte"),
             ]
         );

@@ -32,7 +32,7 @@ pub(super) fn warnings(health: &[TextRow]) -> Vec<StoreWarning> {
         StoreWarning::if_older(&(version / 10_000).to_string(), "12"),
         (values_of("persistence") == ["u"]).then(|| forgets("it is UNLOGGED")),
         (values_of("persistence") == ["t"]).then(|| forgets("it is TEMPORARY")),
-        (values_of("key") != ["name"]).then(|| wrong_table("its primary key is not the name alone")),
+        (values_of("key") != ["name"]).then(|| wrong_table("its primary key must be the column `name` alone")),
         (values_of("collation") != ["C"]).then(|| wrong_table("names are not compared byte by byte")),
     ];
     let strangers = values_of("stranger").into_iter().map(wrong_table);
@@ -76,7 +76,7 @@ mod tests {
                  VACUUM the table",
                 "the server's version 9 is older than 12, the oldest that is supported: update it",
                 "the table can lose its leases, because it is UNLOGGED: replace it by a permanent table",
-                "the table is wrong: its primary key is not the name alone; drop it while nothing runs, \
+                "the table is wrong: its primary key must be the column `name` alone; drop it while nothing runs, \
                  and create it with create_table() or `soloist create-table`",
                 "the table is wrong: names are not compared byte by byte; drop it while nothing runs, \
                  and create it with create_table() or `soloist create-table`",

@@ -243,7 +243,7 @@ fn connect(target: &Target<Address>, server: &ConnectionAddr, until: Moment) -> 
     let connected = match server {
         ConnectionAddr::Tcp(host, port) => connect_tcp(host, *port, until)?,
         ConnectionAddr::Unix(path) => connect_unix(&SockAddr::unix(path)?)?,
-        _ => return Err(io::Error::new(ErrorKind::Unsupported, "the url names no kind of socket that is known")),
+        _ => return Err(io::Error::new(ErrorKind::Unsupported, "the url names an unknown kind of socket")),
     };
     let socket = Socket { connected, until, allowance: 0 };
     #[cfg(feature = "redis-tls")]

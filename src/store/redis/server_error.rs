@@ -12,7 +12,7 @@ use crate::store::server::failure::{AskAgain, Failure};
 const BEFORE_ANY_WRITE: [(&str, Option<&str>); 16] = [
     ("ASK", Some(MOVING)),
     ("BUSY", Some("a script of another client blocks the server: wait, or end the script with SCRIPT KILL")),
-    ("CLUSTERDOWN", Some("a part of the cluster has no node, until a replica takes its place")),
+    ("CLUSTERDOWN", Some("no node serves a part of the cluster: wait until a replica takes over")),
     ("LOADING", Some("it has just been started and reads its data")),
     ("MASTERDOWN", Some("this is a replica without its primary: connect to the primary")),
     ("MISCONF", Some("it can't save to its disk and is set to refuse writes until it can")),

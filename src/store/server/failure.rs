@@ -257,6 +257,6 @@ mod tests {
     #[test]
     fn what_a_server_said_is_cut_by_its_characters() {
         assert_eq!(on_one_line("Größe", 3), "Grö");
-        assert_eq!(on_one_line("\nab", 2), r"\na", "what is escaped counts as one");
+        assert_eq!(on_one_line("\nab", 2), r"\na", "an escaped character counts as one");
     }
 }

@@ -117,7 +117,7 @@ impl MutexRow {
     pub(super) fn holder(&self, name: &MutexName, now: i64) -> Result<Holder, Failure> {
         let owner = Quoted::new(&self.owner);
         let foreign =
-            |_| Failure::unreadable(&format!("{name} has the owner {owner} in the table, which soloist did not write"));
+            |_| Failure::unreadable(&format!("the owner {owner} of {name} in the table was not written by soloist"));
         let owner = self.owner.parse().map_err(foreign)?;
         let host = percent_decode_str(&self.host).decode_utf8_lossy();
         let holder = Holder::new(owner, self.token, host, instant(self.since), instant(self.until));

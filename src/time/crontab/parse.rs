@@ -50,7 +50,7 @@ fn nickname(text: &str) -> Result<[FieldSet; 5], CrontabError> {
     let what = if name.starts_with("@every") {
         "a crontab has no intervals: use `every(Duration::from_secs(300))` or `--every 5m`".to_owned()
     } else if name == "@reboot" {
-        "it is no time, but the start of the machine: run the task when your program starts".to_owned()
+        "it means the start of the machine, not a time: run the task when your program starts".to_owned()
     } else {
         let known = NICKNAMES.map(|(known, _)| known);
         let question = did_you_mean(name, known.into_iter());

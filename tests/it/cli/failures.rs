@@ -79,7 +79,11 @@ const GUIDE: &[(&str, &str, (&str, i32, &str))] = &[
     (
         "64",
         "`--store` is no URL of a store",
-        ("$S run --store consul: --name j -- true", 64, "soloist: no store has the scheme consul; there are memory, "),
+        (
+            "$S run --store consul: --name j -- true",
+            64,
+            "soloist: no store has the scheme consul; the schemes are memory, ",
+        ),
     ),
     (
         "64",
@@ -288,7 +292,7 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
     (
         "$S run --name j --every @reboot -- true",
         64,
-        "soloist: --every @reboot is no time, but the start of the machine: leave --every out\n",
+        "soloist: --every @reboot means the start of the machine, not a time: leave --every out\n",
     ),
     (
         "$S run --name j --every '*/5 * * * *' --hold-at-least 5m -- true",
@@ -343,11 +347,11 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
         64,
         "soloist: \"0 12 * * *\" was not due in the last 5 minutes: write the same times in --every as in the crontab; to run the command now, leave out --every and --on-one-server",
     ),
-    ("SOLOIST_TEST_NOW=noon $S run --name j -- true", 64, "soloist: SOLOIST_TEST_NOW is no time such as "),
+    ("SOLOIST_TEST_NOW=noon $S run --name j -- true", 64, "soloist: SOLOIST_TEST_NOW must be a time such as "),
     (
         "export SOLOIST_TEST_NOW=$(printf '\\377'); $S run --name j --every '* * * * *' -- true",
         64,
-        "soloist: SOLOIST_TEST_NOW is no time such as ",
+        "soloist: SOLOIST_TEST_NOW must be a time such as ",
     ),
     ("$S run --store locks --name j -- true", 64, "the url of a store has no scheme"),
     ("$S run --store '' --name j -- true", 64, "the url of a store is empty: write one such as file:"),
@@ -387,7 +391,7 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
     (
         "$S run --name j -- FOO=1 true",
         69,
-        "could not start `FOO=1`: No such file or directory (os error 2): it sets a variable, which is no program: write `env` before it, or let a shell read the line, with `-- sh -c 'LINE'`",
+        "could not start `FOO=1`: No such file or directory (os error 2): it sets a variable, and is no program: write `env` before it, or let a shell read the line, with `-- sh -c 'LINE'`",
     ),
     ("$S run --name j -- env FOO=1 sh -c 'exit $FOO'", 1, ""),
     (
@@ -450,11 +454,7 @@ const COMMANDS: &[(&str, i32, &str)] = &[
     ("used; $S unlock j", 1, "j is free: nobody holds it"),
     ("taken; $S unlock lease/j; end $?", 1, "lease/j is free: nobody holds it; did you mean `j`?\n"),
     ("taken; $S unlock J; end $?", 1, "J is free: nobody holds it; did you mean `j`?\n"),
-    (
-        "taken; $S locks lease/; $S locks lease/j; end $?",
-        0,
-        "no name that begins with `lease/j` is held; did you mean `j`?\n",
-    ),
+    ("taken; $S locks lease/; $S locks lease/j; end $?", 0, "no held name begins with `lease/j`; did you mean `j`?\n"),
     ("$S run --log 5 --name job -- true; $S log lease/job", 0, "; did you mean `job`?"),
     ("used; $S unlock --kill j", 1, "j is free: nobody holds it"),
     ("used; $S unlock --force j", 1, "j is free: nobody holds it"),

@@ -76,7 +76,7 @@ fn what_was_skipped_is_counted_in_the_log() {
     assert_eq!(told, [(Some("overlapping"), Some(3)), (Some("stuck"), Some(1))], "{skips:#}");
     let text = succeeds(&mut place.soloist("log j")).printed;
     assert!(
-        text.contains("\nskipped, overlapping: 3, the last one of ") && text.contains("\nskipped, stuck: 1, "),
+        text.contains("\nskipped, overlapping: 3, the latest at ") && text.contains("\nskipped, stuck: 1, "),
         "{text}"
     );
     place.touch("go");

@@ -387,7 +387,7 @@ fn a_command_that_outlives_its_scheduler_is_named_by_its_process_group() {
     let schedule = Schedule::new(store.other()).with_clock(&store.clock);
     schedule.add(Event::call("reports", |_| {}).every_minute().without_overlapping()).unwrap();
     let report = schedule.run_due(noon()).to_string();
-    let said = format!("; this process has ended, its command still runs as process group {group}");
+    let said = format!("; this process has ended, but its command still runs as process group {group}");
     assert!(report.contains(&format!("still running: {}, pid {pid}, since ", holder.host())), "{report}");
     assert!(report.contains(&said), "{report}");
 
@@ -423,7 +423,7 @@ fn a_process_group_of_which_nothing_is_left_is_not_named() {
     drop(scheduler.kill_alone());
     assert!(Command::new("kill").args(["-KILL", "--", &format!("-{group}")]).status().unwrap().success());
     let told = || holder(&store.other(), &reports()).expect("it is held").to_string();
-    until(|| told().ends_with("; this process has ended, what it started still runs")).unwrap();
+    until(|| told().ends_with("; this process has ended, but a process that it started still runs")).unwrap();
     fs::write(store.path().join("end"), "").unwrap();
     assert_free_soon(&store);
 }

@@ -159,18 +159,18 @@ fn a_table_that_is_not_as_it_should_be_is_warned_of<S: SqlServer>() {
     let server = S::start();
     let changes = if server.url().starts_with("mysql") {
         [
-            ("ENGINE = MyISAM", "its engine is MyISAM, and only InnoDB is known to"),
+            ("ENGINE = MyISAM", "its engine is MyISAM, but only InnoDB is known to"),
             (
                 "MODIFY name VARCHAR(500) CHARACTER SET ascii COLLATE ascii_general_ci",
                 "names are not compared byte by byte",
             ),
-            ("DROP PRIMARY KEY", "its primary key is not the name alone"),
+            ("DROP PRIMARY KEY", "its primary key must be the column `name` alone"),
         ]
     } else {
         [
             ("SET UNLOGGED", "the table can lose its leases, because it is UNLOGGED"),
             ("ALTER name TYPE text COLLATE \"en-x-icu\"", "names are not compared byte by byte"),
-            ("DROP CONSTRAINT soloist_mutexes_pkey", "its primary key is not the name alone"),
+            ("DROP CONSTRAINT soloist_mutexes_pkey", "its primary key must be the column `name` alone"),
         ]
     };
     for (at, (change, said)) in changes.into_iter().enumerate() {

@@ -89,7 +89,9 @@ impl Access {
         }
         if owner != us && file.mode() & WRITABLE_BY_ALL != 0 {
             return Err(refused(if owner == ROOT {
-                format!("all users can write to it: let root run `chown {us}` on it, and the store narrows its mode")
+                format!(
+                    "all users can write to it: let root run `chown {us}` on it; then the store removes this permission"
+                )
             } else {
                 format!("all users can write to it: let its owner, user {owner}, run `chmod o-w` on it")
             }));
