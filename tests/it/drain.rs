@@ -318,7 +318,7 @@ fn a_future_of_its_own_hears_of_the_end_of_the_drain() {
         let shutdown = Shutdown::new().with_drain(Duration::from_millis(100));
         let (observed, triggers) = (shutdown.clone(), shutdown.clone());
         let observer = move |notice: &Notice<'_>| {
-            if begins_before_the_task && matches!(notice.step, Step::Admitted { .. }) {
+            if begins_before_the_task && matches!(notice.step(), Step::Admitted { .. }) {
                 observed.trigger();
             }
         };
