@@ -67,7 +67,7 @@ const GUIDE: &[(&str, &str, (&str, i32, &str))] = &[
         ),
     ),
     (
-        "1, or the code of `-E`; 1 with `-E 0`",
+        "1, or the code of `-E`; `-E 0` counts as 1",
         "the command is running already, for longer than `--stuck-after`",
         (
             "taken; $S run --name j -E 0 --stuck-after 1ms -- true; end $?",
