@@ -50,8 +50,8 @@ fn one_connection_serves_one_tick_after_the_other<S: Trouble>() {
 
 fn four_connections_at_most_are_kept<S: Trouble>() {
     let server = S::start();
-    // With that, the table is waited for thirty seconds: for long enough to have all of them ask.
-    let mutex = S::open(&server.url(), Duration::from_secs(120));
+    // With that, the table is waited for fifteen seconds: for long enough to have all of them ask.
+    let mutex = S::open(&server.url(), Duration::from_secs(60));
     let lock = server.holding(S::LOCK_TABLE);
     thread::scope(|scope| {
         for _ in 0..12 {
