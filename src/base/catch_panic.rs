@@ -1,14 +1,14 @@
-//! Contains the panics of callbacks, stores and error types.
+//! Catches panics of code that may be another crate's: callbacks, stores, and the `Display` of error types.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// Runs `code`, which calls a callback, a store or an error type. Returns the result of `code`, or the message if it
-/// panicked.
+/// Runs `code`, which calls a callback, a store or an error type. Returns the result of `code`, or the message of its
+/// panic.
 pub(crate) fn contain<T>(code: impl FnOnce() -> T) -> Result<T, Arc<str>> {
-    // Unwind safety: after a panic, the callers use nothing that `code` may have left half-changed. The slots of a
-    // batch are used, but each slot is either empty or has a whole answer.
+    // Unwind safety: after a panic, the callers use no value that `code` may have left half-changed. They still use the
+    // slots of a batch, but a panic leaves each slot either empty or with a whole answer.
     catch_unwind(AssertUnwindSafe(code)).map_err(message)
 }
 

@@ -16,9 +16,9 @@ pub type BoxError = Box<dyn Error + Send + Sync>;
 
 /// An error of a store: the store gave no usable answer. "Held by another owner" is an answer, and never an error.
 ///
-/// `Display` writes the attempt and the cause on one line. [`get_ref`](Self::get_ref) returns the cause, and
-/// [`source`](Error::source) returns the source of the cause, as in [`std::io::Error`]. So no cause is printed twice if
-/// you print the error and all its sources.
+/// `Display` writes the attempt and the cause on one line. [`get_ref`](Self::get_ref) returns this cause. As in
+/// [`std::io::Error`], [`source`](Error::source) skips the cause, and returns the source of the cause. So no cause is
+/// printed twice if you print the error and all its sources.
 ///
 /// ```
 /// use soloist::MutexError;

@@ -71,11 +71,12 @@ impl<T> Drop for PerProcess<T> {
     }
 }
 
-/// The number of forks that led to this process since the handler was registered. A child has one more than its parent.
+/// The number of forks that led to this process since the handler was registered. The number is one higher in
+/// a child than in the child's parent.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// The identity of a process. A process and its ancestors have different identities, even if an ended ancestor had an
-/// equal id.
+/// The identity of a process. A process and its ancestors have different identities, even if the system has given the
+/// id of an ended ancestor to the process.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Process {
     id: u32,
@@ -88,14 +89,14 @@ impl Process {
         Self { id: process::id(), forks: FORKS.load(Ordering::Relaxed) }
     }
 
-    /// Returns a child of this process with an equal id.
+    /// Returns the identity of a child that has the id of this process.
     #[cfg(test)]
     fn forked(self) -> Self {
         Self { forks: self.forks + 1, ..self }
     }
 }
 
-/// Registers the handler that counts forks, at the first call.
+/// Registers the handler that counts forks. Later calls do nothing.
 #[cfg(unix)]
 fn notice_forks() {
     extern "C" fn in_the_child() {

@@ -111,8 +111,8 @@ impl Drop for ChangedSignal {
     }
 }
 
-/// The lowest number for an inherited descriptor. If a script opens a file with a low number, as in `exec 3>file`, the
-/// shell closes the descriptor that had this number before.
+/// The lowest number for an inherited descriptor. Scripts use lower numbers: for example, at `exec 3>file` the shell
+/// closes the descriptor that had the number 3 before.
 const OUT_OF_THE_WAY: i32 = 100;
 
 /// Makes the kernel send `signal` to the process of `command` at the end of the thread that starts the command. The
@@ -134,8 +134,8 @@ pub(crate) fn signal_at_death_of_this_thread(command: &mut Command, signal: Sign
 pub(crate) fn prepare(command: &mut Command, inherited: Option<OwnedFd>, pid_pipe: Option<PipeWriter>) {
     let in_the_child = move || -> io::Result<()> {
         if let Some(inherited) = &inherited {
-            // This clears close-on-exec in the child only: the flag belongs to a descriptor, and not to the open file,
-            // which parent and child share.
+            // The child clears close-on-exec of its own descriptor. The descriptor of the parent keeps the flag,
+            // because the flag belongs to a descriptor, and not to the open file that parent and child share.
             match fcntl_dupfd_cloexec(inherited, OUT_OF_THE_WAY) {
                 Ok(moved) => {
                     fcntl_setfd(&moved, FdFlags::empty())?;

@@ -29,8 +29,8 @@ pub(super) const STORE: u8 = 3;
 /// Stands for each argument that is not an option.
 const WORD: &str = "";
 
-/// The advice on unexpected arguments. Each row has words of the usage, unexpected arguments, and the advice. The words
-/// of the usage identify the command.
+/// The advice on unexpected arguments. Each row has words, unexpected arguments, and the advice. A row is for the
+/// commands whose usage has at least one of the words.
 const UNEXPECTED: &[(&[&str], &[&str], &str)] = &[
     (&["soloist run"], &["-c"], "Instead of -c of `flock`, write: -- sh -c 'LINE'."),
     (&["soloist run"], &["-s", "--shared"], "There are no shared leases: only one command at a time can hold a name."),
@@ -171,7 +171,8 @@ pub(super) fn print_text(what: &str, text: &str) -> Result<(), CommandFailure> {
     }
 }
 
-/// Prints the text of a command that has run events, and then finishes its shutdown.
+/// Prints `text` at the end of a command that has run events. If a signal triggered `shutdown`, then ends this process
+/// by that signal.
 pub(super) fn print_end(what: &str, text: &str, code: u8, shutdown: &Shutdown) -> Answered {
     let printed = print_text(what, text);
     shutdown.finish();
@@ -183,18 +184,19 @@ pub(super) fn say(message: impl Display) {
     print_line(format_args!("soloist: {message}"));
 }
 
-/// Prints an error of the parser, with a `hint` for its command. A help text is an error of clap, too, but is printed
-/// on standard output.
+/// Prints an error of the parser, and below it `hint`, which shows how to write the command. For clap, a help text is
+/// an error, too, but is printed on standard output.
 pub(super) fn print_parse_error(mut error: clap::Error, usage: u8, hint: Option<&'static str>) -> ExitCode {
-    // clap suggests to put an unknown option behind `--`. There it would be run as a command, so the suggestion is
-    // removed.
+    // clap suggests to put an unknown option behind `--`. But the words behind `--` are run as a command, so the
+    // suggestion is removed.
     if let Some(ContextValue::StyledStrs(mut tips)) = error.remove(ContextKind::Suggested) {
         tips.retain(|tip| !tip.to_string().contains("as a value"));
         if !tips.is_empty() {
             error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
         }
     }
-    // The hint says that the command belongs to another program. clap's suggestion of a similar name would mislead.
+    // If there is a hint, it says that the command belongs to another program. clap's suggestion of a similar name
+    // would mislead.
     if error.kind() == Wrong::InvalidSubcommand && !hints(&error).is_empty() {
         error.remove(ContextKind::SuggestedSubcommand);
     }
@@ -202,7 +204,7 @@ pub(super) fn print_parse_error(mut error: clap::Error, usage: u8, hint: Option<
     // If printing fails, the exit code still shows the error.
     let _ = error.print();
     if is_error {
-        // The message about a wrong value says already what to write.
+        // The message about a wrong value already says what to write, so the hint is left out.
         let hint = hint.filter(|_| !matches!(error.kind(), Wrong::InvalidValue | Wrong::ValueValidation));
         hint.into_iter().chain(hints(&error)).for_each(|hint| print_line(format_args!("\n{hint}")));
     }

@@ -145,9 +145,9 @@ fn schedule() -> Arg {
         .help("The name of the application in `locks`, reports and pauses; `Schedule::named` in Rust")
 }
 
-/// Adds the arguments of `soloist run`. Arguments that `flock` also has keep their names.
+/// Adds the arguments of `soloist run`. An argument that exists in `flock`, too, is named as in `flock`.
 fn supervised(command: Command) -> Command {
-    // `soloist run` accepts these options of `flock`, but they change nothing, because they ask for its default.
+    // These options of `flock` change nothing, because they ask for the default of `soloist run`.
     let anyway = |name: &'static str, short: char| flag(name).short(short).hide(true);
     command
         .arg(anyway("nonblock", 'n').alias("nb"))
@@ -265,7 +265,7 @@ fn duration(name: &'static str) -> Arg {
     option(name, "TIME").allow_hyphen_values(true).value_parser(ValueParser::new(parse_duration as fn(&str) -> _))
 }
 
-/// The error of a duration in months or years.
+/// The message about a duration in months or years.
 pub(super) const IN_MONTHS: &str = "it is in months or years: write `m` for minutes, as in `5m`, or days, as in `150d`";
 
 /// Parses a duration such as `1h 30m`. A number alone counts seconds, as with `flock` and `timeout`.
@@ -291,7 +291,7 @@ fn has_months_or_years(text: &str) -> bool {
     text.split(|char: char| !char.is_ascii_alphabetic()).any(is_long)
 }
 
-/// Returns the value of an argument, or an empty text without one.
+/// Returns the value of an argument, or an empty text if the argument is missing.
 pub(super) fn text<'a>(arguments: &'a ArgMatches, name: &str) -> &'a str {
     arguments.get_one::<String>(name).map_or("", String::as_str)
 }

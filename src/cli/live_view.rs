@@ -103,9 +103,9 @@ fn print(text: &str) {
 /// The part at the bottom of the terminal, which does not scroll. The value has the height of the terminal, and the
 /// number of lines in this part.
 ///
-/// The escape sequences are those of ECMA-48, and DECSTBM, DECSC, DECRC and IND of the VT100. No drawing contains a
-/// line feed. Otherwise standard output would first write the part before the line feed, and the output of a task could
-/// come in between.
+/// The escape sequences are those of ECMA-48, and DECSTBM, DECSC, DECRC and IND of the VT100. No drawing has a line
+/// feed. At a line feed, standard output would write a drawing in two pieces, and the output of a task could come
+/// between them.
 #[derive(Default)]
 struct Bottom(Option<(u16, u16)>);
 
@@ -121,7 +121,7 @@ impl Bottom {
             self.clear();
             self.0 = Some((height, lines));
             let scrolls = height - lines;
-            // First scroll, so that the cursor is above the picture.
+            // First the screen scrolls, so that the cursor is above the picture.
             print(&format!("{}\x1b[{lines}A\x1b7\x1b[1;{scrolls}r\x1b8", "\x1bD".repeat(lines.into())));
         }
         let picture = picture(status, lines.into());

@@ -6,7 +6,7 @@
 //! | `schedule_commands` | the commands that need events: run, work, list, next, run-one, status |
 //! | `backfill_command` | the command that runs past occurrences again: its plan, its question, its summary |
 //! | `store_commands` | the commands that need only a store: log, locks, pause, resume, check |
-//! | `unlock` | the command that asks a holder to stop, or breaks a lease |
+//! | `unlock` | the command that asks the run under a lease to stop, or breaks the lease |
 //! | `supervise` | `soloist run`: a command under a lease |
 //! | `live_view` | the output of `work` and `backfill` while they run |
 //! | `completions_and_man` | the completion script and the manual page of a program |
@@ -94,8 +94,8 @@ pub async fn run_async<E: Into<Box<dyn Error>>>(schedule: impl FnOnce() -> Resul
     }
 }
 
-/// Parses the arguments of this process. If help, a description of the program, or an error was printed instead,
-/// returns the exit code as an error.
+/// Parses the arguments of this process. If no command is left to run, returns the exit code as an error: a help text,
+/// a completion script, a manual page or an error was printed.
 fn own_arguments() -> Result<ArgMatches, ExitCode> {
     let program = std::env::args_os().next().map(PathBuf::from);
     let name = program.as_deref().and_then(Path::file_stem).map_or("schedule".into(), OsStr::to_string_lossy);
@@ -177,7 +177,8 @@ pub fn run_tool() -> ExitCode {
     let mut parser = arguments::of_tool().subcommands(completions_and_man::commands("soloist"));
     let matches = match parser.try_get_matches_from_mut(std::env::args_os()) {
         Ok(matches) => matches,
-        // A wrong argument of `run` has the exit code of `flock`.
+        // If an argument of `soloist run` is wrong, the program exits with the code that `flock` has for wrong
+        // arguments.
         Err(error) => {
             let is_run = supervise::is_asked_for();
             let (usage, hint) = if is_run { (supervise::USAGE, Some(supervise::HOW_TO_RUN)) } else { (USAGE, None) };
@@ -197,8 +198,8 @@ pub fn run_tool() -> ExitCode {
     }
 }
 
-/// Makes a schedule on the store in the arguments. If they name an event, the schedule has a stand-in for it, so that
-/// the event's entries are found in the store.
+/// Makes a schedule that uses the store in the arguments. If the arguments name an event, adds an event with this name
+/// to the schedule, so that the schedule finds the event's entries in the store.
 fn schedule_on(arguments: &ArgMatches) -> Result<Schedule, CommandFailure> {
     let schedule = store_commands::named(Schedule::new(store_commands::present_store(arguments)?), arguments);
     let schedule = schedule.map_err(|error| CommandFailure::usage(&error))?;

@@ -34,7 +34,7 @@ use crate::time::clock::{
 
 const NO_EVENTS: &str = "the schedule has no events";
 
-/// The number of due times that `next` lists at most. A day has fewer seconds.
+/// The largest number of due times that `next` lists. It is enough for an event that is due in every second of a day.
 const MOST_LISTED: usize = 100_000;
 
 /// An event, as `list --json` shows it.
@@ -113,7 +113,7 @@ fn run_one(schedule: Schedule, arguments: &ArgMatches) -> Answered {
     };
     let now = Clock::system().now();
     let entry = if arguments.get_flag("claim") {
-        // The run takes the claim of the last due time, so that no other server runs that time.
+        // The run takes the claim of the last due time, so that no other server runs the event for that time.
         let due = schedule.last_due(event, now)?.ok_or_else(not_due)?;
         let wait = wait.min((due + CLAIM_MARGIN - now).to_std().unwrap_or_default());
         run_when_free(&schedule, event, wait, || schedule.run_last_due(event, now)?.ok_or_else(not_due))?
@@ -189,7 +189,7 @@ fn list(schedule: &Schedule, count: u16, is_json: bool) -> Answered {
         let time = |start: &Start| start_time(start.at, start.occurrence, event.zone(), now);
         let times: Vec<String> = starts.iter().map(time).collect();
         let times = if times.is_empty() { never(event.is_over(None)) } else { lines(&times) };
-        // The details of a protection follow a comma, and are left out here.
+        // In the text of a protection, the details come after a comma. The table leaves them out.
         let words = event.protections().into_iter().map(|it| it.split(',').next().unwrap_or_default().to_owned());
         let protections = lines(&words.collect::<Vec<_>>());
         let conditions = lines(&event.conditions());

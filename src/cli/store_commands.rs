@@ -67,8 +67,8 @@ pub(super) fn carry_out(name: &str, arguments: &ArgMatches, schedule: &Schedule)
     }
 }
 
-/// Returns the end of the message about a name that is not held. If the schedule has events, the text says if no event
-/// uses the name. Otherwise the text suggests held names like `name`.
+/// Returns the end of the message about a name that is not held. If the schedule has events, but none that uses the
+/// name, the end reports this. If the schedule has no events, the end suggests held names like `name`.
 fn others_than(schedule: &Schedule, stores: &[&dyn EventMutex], name: &str) -> String {
     if schedule.names().next().is_none() {
         return held_like(stores, name);
@@ -134,7 +134,7 @@ pub(super) fn named(schedule: Schedule, arguments: &ArgMatches) -> Result<Schedu
     }
 }
 
-/// Creates the table of a store that needs one, or returns the statements that create it.
+/// Creates the table of a store that needs one. With `--print`, only returns the statements that create the table.
 pub(super) fn create_table(arguments: &ArgMatches) -> Answered {
     let database = Database::at(text(arguments, "store")).map_err(|error| CommandFailure::usage(&error))?;
     if arguments.get_flag("print") {
@@ -257,8 +257,8 @@ fn locks(stores: &[&dyn EventMutex], prefix: &str, is_json: bool) -> Answered {
     Ok(CommandAnswer::text(table_or(&heads, held.iter().map(row), &nothing)))
 }
 
-/// Describes when a lease ends if the process that acquired the lease has ended. The command of that process still
-/// runs, and the lease ends with the command.
+/// Describes the end of a lease whose process has ended. The command of that process still runs, and the lease ends
+/// with the command.
 fn until_its_command_ends(holder: &Holder) -> String {
     match holder.process_group() {
         Some(group) => format!("its command ends, process group {group}"),

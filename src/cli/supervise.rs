@@ -35,15 +35,16 @@ pub(super) const USAGE: u8 = 64;
 pub(super) const HOW_TO_RUN: &str =
     "Write: soloist run --name NAME --store URL -- COMMAND. docs/guide/from_flock.md has the options of `flock`.";
 
-/// The exit code if the store can't be opened, or was unavailable: `EX_NOINPUT`, as in `flock` for its file. A command
-/// that succeeded also gets this code if it ran without protection, or if its lease could not be released. So if the
-/// command ran and the code is 0, the command succeeded, and held its lease to the end.
+/// The exit code if the store can't be opened, or was unavailable: `EX_NOINPUT`, as in `flock` for its file. This is
+/// also the exit code if the command succeeded, but ran without protection, or its lease could not be released. So if
+/// the command ran and the code is 0, the command succeeded, and held its lease to the end.
 const STORE: u8 = 66;
 
 /// The exit code if the command could not be started: `EX_UNAVAILABLE`, as in `flock`.
 const NOT_STARTED: u8 = 69;
 
-/// The exit code if the lease was lost: `EX_TEMPFAIL`. The command was then ended, or had succeeded already.
+/// The exit code if the lease was lost: `EX_TEMPFAIL`. The command was ended because of the loss, or succeeded all the
+/// same.
 const LEASE_LOST: u8 = 75;
 
 /// The exit code if the command reached its timeout, as in `timeout`.
@@ -59,7 +60,7 @@ const BY_SIGNAL: i32 = 128;
 /// The environment variable that sets the current time, for tests alone.
 const NOW: &str = "SOLOIST_TEST_NOW";
 
-/// Returns whether the first argument is `run`. An error in the other arguments then gets the exit code of `flock`.
+/// Returns whether the first argument is `run`. If so, and if another argument is wrong, the exit code is [`USAGE`].
 pub(super) fn is_asked_for() -> bool {
     std::env::args_os().nth(1).is_some_and(|first| first == "run")
 }
@@ -75,7 +76,8 @@ pub(super) fn run(arguments: &ArgMatches) -> Answered {
     #[cfg(unix)]
     std::mem::forget(crate::base::system::SignalAction::Default.of(rustix::process::Signal::CHILD));
     let shutdown = on_signals().map_err(|failure| failure.with_code(NOT_STARTED))?;
-    // Signals are passed on at once, because their sender waits for this process.
+    // There is no drain: a signal cancels the command immediately, because the sender of the signal waits for this
+    // process.
     let shutdown =
         shutdown.with_drain(Duration::ZERO).with_grace(grace(arguments).saturating_add(Duration::from_secs(1)));
     let mut schedule = Schedule::new(store).with_shutdown(&shutdown);
@@ -185,7 +187,7 @@ fn with_options(message: &str) -> String {
         }
         said
     });
-    // The first part is the fault, and the others are advice.
+    // The first part of the message is the fault. The other parts are advice.
     let is_kept = |(at, part): &(usize, &str)| *at == 0 || !(part.contains("(..)`") || part.contains("::"));
     message.split("; ").enumerate().filter(is_kept).map(|(_, part)| part).collect::<Vec<_>>().join("; ")
 }
@@ -199,12 +201,13 @@ fn event(arguments: &ArgMatches, now: DateTime<Utc>) -> Event {
             let zone = arguments.get_one::<String>("timezone").map_or("local", String::as_str);
             let event = event.timezone(zone);
             match interval(arguments) {
-                // cron calls this program several times in each interval. Only a claim shows which times have run.
+                // cron calls this program several times in each interval. Only a claim shows whether the command has
+                // already run for a due time.
                 Some(interval) => event.every(interval).on_one_server(),
                 None => event.cron(every),
             }
         }
-        // The event is due only now. It has no next occurrence that would end its retries.
+        // Without `--every`, the event has a single due time: now. No next occurrence ends its retries.
         None => event.at(Tick::at(now, &Zone::UTC).occurrence()),
     };
     let duration = |name| duration_of(arguments, name);
@@ -372,8 +375,8 @@ fn signal(_: std::process::ExitStatus) -> Option<i32> {
     None
 }
 
-/// Returns whether to print the entry. The command prints its own failures, and `flock` prints nothing about a taken
-/// lock.
+/// Returns whether to print the entry. Normally, two kinds of entries are not printed: a failure of the command,
+/// because the command prints the failure itself, and a taken lease, because `flock` prints nothing about a taken lock.
 fn is_worth_telling(entry: &Entry) -> bool {
     match entry.verdict() {
         Verdict::Ran(_) if entry.missed_by().is_some() => true,

@@ -1,4 +1,5 @@
-//! Frees a lease: asks its holder to stop, and waits until the holder has stopped. Only `--force` breaks the lease.
+//! Frees a lease: asks the run that holds it to stop, and waits until the lease is free. Only `--force` breaks the
+//! lease.
 
 use std::thread;
 use std::time::Duration;
@@ -22,11 +23,11 @@ use crate::time::clock::{Clock, shown::HumanDuration};
 #[cfg(unix)]
 const GRACE: Duration = Duration::from_secs(5);
 
-/// The longest time between the end of a command and the end of its lease.
+/// The longest wait for the end of a lease after its command has ended.
 const SETTLING: Duration = Duration::from_secs(5);
 
-/// The time by which a request to stop outlasts the lease and the operator's wait. So the holder can still read the
-/// request.
+/// The extra time of a request to stop: it expires this long after the end of the lease or of the operator's wait,
+/// whichever is later. So the run can still read the request.
 const MARGIN: Duration = Duration::from_secs(10);
 
 /// The time between two reads of the store.
@@ -76,7 +77,8 @@ fn holder(store: &dyn EventMutex, name: &MutexName) -> Result<Option<Holder>, Mu
     Ok(store.held(Names::of(name))?.pop().and_then(Held::into_holder))
 }
 
-/// Writes a request to stop, and waits. The holder reads the request at the next renewal of its lease, and cancels its run.
+/// Writes a request to stop, and waits. The holder's process reads the request at the next renewal of the lease, and
+/// then cancels the run.
 fn ask_to_stop(store: &dyn EventMutex, name: &MutexName, holder: &Holder, wait: Duration) -> Answered {
     let clock = Clock::system();
     let left = |holder: &Holder| (holder.until() - clock.now()).to_std().unwrap_or_default();
@@ -105,9 +107,9 @@ fn ask_to_stop(store: &dyn EventMutex, name: &MutexName, holder: &Holder, wait: 
     )))
 }
 
-/// Waits until `holder` no longer holds the lease, and then returns `None`. Another process may hold the lease by then.
-/// Returns the new entry of `holder` if `holder` still holds the lease after the time `wait`. Also returns this entry
-/// if the process of `holder` ends during the wait, but the command of that process continues.
+/// Waits until `holder` no longer holds the lease, and then returns `None`, even if another process holds the lease by
+/// then. If `holder` still holds the lease after the time `wait`, returns the present entry of `holder`. Returns this
+/// entry earlier if the process of `holder` ends during the wait, but its command goes on.
 fn wait_until_free(
     store: &dyn EventMutex,
     name: &MutexName,
@@ -134,8 +136,8 @@ fn force(store: &dyn EventMutex, name: &MutexName) -> Answered {
     })
 }
 
-/// Returns the failure for a command that outlived its scheduler. The lease lasts until the command ends, and no
-/// scheduler is left to end it.
+/// Returns the failure for a command that still runs although its scheduler has ended. The lease lasts until the
+/// command ends, and no scheduler is left to end the command.
 fn command_runs_on(holder: &Holder) -> CommandFailure {
     let is_here = holder.host() == &*this_host();
     CommandFailure::saying(match holder.process_group() {

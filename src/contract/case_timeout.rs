@@ -80,8 +80,8 @@ mod tests {
     use crate::lease::name::MutexName;
     use crate::store::{event_mutex::EventMutex, memory::MemoryMutex};
 
-    /// Waits for a case that makes this number of `calls`, with a `pause` in milliseconds before each call. Then the
-    /// case ends, or hangs.
+    /// Runs a case, and returns the result of the wait for its end. The case makes a number of `calls`, with a `pause`
+    /// in milliseconds before each call. Then the case ends, or hangs.
     fn wait_for(calls: u32, pause: u64, hangs: bool, patience: Patience) -> Result<(), String> {
         let counted = Calls::default();
         let mutex = Watched::new(MemoryMutex::new(), counted.clone());

@@ -149,7 +149,7 @@ pub(super) fn the_longest_names_are_told_apart_at_their_last_character<H: Harnes
     let longest = lease(wide('\u{1f602}'));
     for last in ['\u{1f600}', '\u{1f601}'] {
         names.extend([0, 1].map(|number| longest.claim(wide(last), occurrence(number))));
-        // The periods of a schedule have at most 128 characters.
+        // The text by which a schedule identifies the period of a permit has at most 128 characters.
         names.extend(['a', 'b'].map(|end| longest.permit(wide(last), "\u{1f600}".repeat(127) + &end.to_string())));
     }
     names.push(longest);
