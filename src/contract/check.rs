@@ -1,4 +1,5 @@
-//! Runs the cases: one case as a test, or all cases in a program. Child processes play their roles in a case here, too.
+//! Runs the cases: one case as a test, or all cases in a program. In a child process, plays the role of the process in
+//! a case.
 
 use std::any::{Any, TypeId};
 use std::fmt;
@@ -17,7 +18,7 @@ use super::subject::{CaseResult, Subject};
 /// Runs all cases in order, and prints a line for each case. Use this in a program without a test harness.
 ///
 /// `make` is called once for each case. A case that needs other processes starts this program again, with the same
-/// arguments. In such a process, this function plays the role of the process in the case, and then ends the process.
+/// arguments. In the new process, this function plays the role of that process in the case, and then ends the process.
 ///
 /// # Errors
 ///
@@ -124,7 +125,8 @@ impl fmt::Debug for Failed {
 
 impl std::error::Error for Failed {}
 
-/// Runs one case. The `#[test]` with the name of the case in `module` calls this.
+/// Runs one case. `module` is the module that calls `contract_tests!`. The `#[test]` with the name of the case in that
+/// module calls this function.
 ///
 /// # Panics
 ///

@@ -64,8 +64,8 @@ pub trait Harness: Sized + Send + Sync + 'static {
     }
 
     /// Returns the term of the leases that the suite lets expire. It is also the shortest time that the suite lets
-    /// pass. The term must be long enough for a few round trips on a busy machine. If a case was too slow to read a
-    /// lease before its end, the case tries again. The default is 250 milliseconds.
+    /// pass. The term must be long enough for a few round trips on a busy machine. If a case was so slow that a lease
+    /// ended before the case could read the lease, the case tries again. The default is 250 milliseconds.
     fn short_term(&self) -> Term {
         Term::new(Duration::from_millis(250)).expect("250 milliseconds are a term")
     }
@@ -78,8 +78,8 @@ pub trait Harness: Sized + Send + Sync + 'static {
     }
 
     /// Returns the address at which another process can open this store. The default returns `None`, which means that
-    /// only this process can use the store. The cases that start processes then do not apply. If the store has an
-    /// address, it must use a clock that all processes share.
+    /// only this process can use the store. With `None`, the cases that start processes do not apply. If the store has
+    /// an address, it must use a clock that all processes share.
     fn address(&self) -> Option<String> {
         None
     }

@@ -10,16 +10,16 @@
 //! soloist = { version = "0.1", features = ["contract-tests"] }
 //! ```
 //!
-//! No two cases use equal names. So the suite can run on a store that is in use, and many cases can run at once. If a
-//! case does not apply, for example because the store can't extend a lease, the case prints the reason. Another case
-//! checks that such a store refuses each extension. Leases and claims that a case does not release expire within ten
-//! minutes.
+//! The names of a case begin with a text that no other case and no other program uses. So the suite can run on a store
+//! that is in use, and many cases can run at once. If a case does not apply, for example because the store can't extend
+//! a lease, the case prints the reason. Another case checks that such a store refuses each extension. Leases and claims
+//! that a case does not release expire within ten minutes.
 //!
 //! # How long it takes
 //!
-//! The suite takes seconds on a store in memory, and about a minute on a server nearby. A slow store does not fail: a
-//! case that repeats a race begins no new round after ten seconds, so a slow store plays fewer rounds. A case fails if
-//! no call returns for a minute, or if the case takes longer than five minutes.
+//! The suite takes seconds if the store is in memory, and about a minute if the server of the store is nearby. On a
+//! slow store, a case that repeats a race has fewer rounds: after ten seconds, the case begins no new round. A case
+//! fails if no call returns for a minute, or if the case takes longer than five minutes.
 //!
 //! Each case is a test with the name of the case. If the file `tests/store.rs` calls the macro, this command runs one
 //! case:

@@ -44,8 +44,9 @@ pub(super) fn repeat(least: usize, times: usize, mut attempt: impl FnMut(usize))
 /// the round. When all threads have their answers, each thread calls `afterwards`. Returns the answers of each round,
 /// in the order of the threads.
 ///
-/// The number of rounds is `usual`. With a fast store, two requests rarely meet, so there are up to ten times as many
-/// rounds. With a slow store, there are as many rounds as there is time for, but at least a twentieth of `usual`.
+/// The number of rounds depends on the store. It is `usual` if the store is neither fast nor slow. On a fast store, two
+/// requests rarely meet in a round, so up to ten times as many rounds are played. On a slow store, the rounds stop
+/// after ten seconds, but at least a twentieth of `usual` is played.
 pub(super) fn rounds<T: Send>(
     threads: usize,
     usual: usize,

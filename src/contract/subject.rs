@@ -326,7 +326,7 @@ impl<H: Harness> Subject<H> {
     }
 
     /// Repeats `attempt`, each time with another name, until it returns an answer. On a busy machine, an answer of the
-    /// store may come after the end of the lease, and then proves nothing. The attempt then returns `None`; see
+    /// store may come after the end of the lease. Such an answer proves nothing, so the attempt returns `None`; see
     /// [`before`](Self::before).
     #[track_caller]
     pub(super) fn in_time<T>(&self, mut attempt: impl FnMut(&MutexName) -> Option<T>) -> T {
@@ -379,7 +379,7 @@ pub(super) fn granted(admission: &Admission, admitted: Admitted) -> Grant {
     grant
 }
 
-/// Returns the answers in these slots. Fails if a slot is empty, or has an error.
+/// Returns the store's answers to the requests of a batch. Fails if a request got no answer, or an error.
 #[track_caller]
 fn answers<Q, A: Clone>(what: &str, slots: &[Slot<Q, A>], name: fn(&Q) -> &MutexName) -> Vec<A> {
     let answer = |slot: &Slot<Q, A>| {

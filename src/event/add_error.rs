@@ -102,7 +102,8 @@ pub(super) fn checked_term(method: &str, length: Duration) -> Result<Term, Refus
     Term::new(length).map_err(|_| out_of_range(method, length, Term::MIN.get(), "ten years"))
 }
 
-/// Returns the refusal of `value`, the argument of `method`. The message says: use `least` to `most`.
+/// Returns the refusal of `value`, the argument of `method`. The message shows the range of the allowed values, from
+/// `least` to `most`.
 pub(super) fn out_of_range(method: &str, value: Duration, least: Duration, most: &str) -> Refusal {
     let [value, least] = [value, least].map(ExactDuration);
     AddErrorKind::OutOfRange.because(format_args!("`{method}({value})`: use {least} to {most}"))

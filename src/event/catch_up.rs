@@ -1,9 +1,9 @@
 //! Finds the occurrences that may have been missed. An event with `catch_up`, `catch_up_all` or a queue makes up for
 //! missed occurrences.
 //!
-//! A process waits to run each occurrence in a queue. If that process dies, another process makes up for the
-//! occurrence. If the event has no `catch_up`, only a process that has skipped the occurrence as `Queued` can make up
-//! for it.
+//! For each occurrence in a queue, there is a process that waits to run the occurrence. If this process dies, another
+//! process makes up for the occurrence. If the event has no `catch_up`, only a process that has skipped the occurrence
+//! as `Queued` can do so, because no other process knows that the occurrence was in the queue.
 //!
 //! An occurrence within the window was missed if no server has claimed it. But an occurrence from before the event was
 //! deployed has no claim, either, and must not run. So each event has a marker in its store. The age of the marker
@@ -136,7 +136,7 @@ impl CatchUp {
     }
 
     /// Returns the length of the time in which ticks may read the claim on `occurrence`. The time begins with the start
-    /// of the occurrence. It ends when the next occurrence starts, or with the window if the window ends earlier. A
+    /// of the occurrence. It ends when the next occurrence starts or when the window ends, whichever is earlier. A
     /// minute is added, because ticks check only once a minute.
     pub(crate) fn claim_lookup_time(&self, timetable: &Timetable, occurrence: DateTime<Utc>) -> Duration {
         let next_start = timetable.next(occurrence).map(|next| timetable.start_of(next));

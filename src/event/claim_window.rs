@@ -20,8 +20,8 @@ pub(crate) fn usual_claim_window(period: Duration) -> Duration {
 }
 
 /// Returns the seconds of the jitter `longest`. Refuses a jitter that is not in whole seconds, or not shorter than
-/// `period`. So an occurrence starts before the next occurrence is due. An occurrence also starts before its own claim
-/// can expire, because `period` is at most an hour, and never longer than the usual claim window.
+/// `period`. So an occurrence starts before the next occurrence is due. The period is at most an hour, and a claim
+/// lasts longer than the period. So an occurrence also starts before its own claim can expire.
 pub(super) fn checked_jitter(longest: Duration, period: Duration) -> Result<u32, Refusal> {
     let seconds = u32::try_from(longest.as_secs()).ok().filter(|seconds| *seconds > 0 && longest.subsec_nanos() == 0);
     seconds.filter(|_| longest < period).ok_or_else(|| {

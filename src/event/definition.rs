@@ -121,9 +121,10 @@ impl Definition {
         here.chain((0..self.filters.len()).map(|at| named(&self.filters, at))).collect()
     }
 
-    /// Returns the claim window for `occurrence`. The window begins with the tick of the run, and the run may request
-    /// its claim only within the window. Later, the claim of another server may have expired. With `catch_up`, the
-    /// window also covers the time in which other servers read the claim to find missed occurrences.
+    /// Returns the claim window for `occurrence`. The window begins with the tick of the run. The run may request its
+    /// claim only within the window: after the window, the claim of a server that has run the occurrence may have
+    /// expired. With `catch_up`, the window also covers the time in which other servers read the claim to find missed
+    /// occurrences.
     #[inline]
     pub(crate) fn claim_window(&self, occurrence: DateTime<Utc>) -> Duration {
         match self.catch_up.as_ref().filter(|catch_up| catch_up.window + MINUTE > self.claim_window) {
@@ -317,8 +318,8 @@ fn check_limit(method: &str, limit: Option<Duration>, lease: Option<LeaseTerms>)
     }
 }
 
-/// Checks that the lease is long enough to stop a task with this grace. Returns the time to reserve for stopping the
-/// task.
+/// Returns the time to reserve for stopping the task: the grace and [`ENDING_TAKES`]. Refuses a grace that is too long,
+/// and a lease that is shorter than twice the returned time.
 fn checked_stopping(grace: Duration, lease: Option<LeaseTerms>) -> Result<Duration, Refusal> {
     if grace > LONGEST_GRACE {
         return Err(out_of_range("grace", grace, Duration::ZERO, "1h"));

@@ -91,10 +91,10 @@ pub(crate) struct AfterHook {
 type AfterCall = Box<dyn Fn(&Run, &RunOutcome) -> TaskResult + Send + Sync>;
 
 impl Event {
-    /// Makes an event that calls `task`. The name identifies the event: on every server, the event's lease and claims
-    /// contain this name. So use each name only once in a schedule, and do not change the name in a later version of
-    /// the application. A name has 1 to 512 characters. Control characters and invisible characters are not allowed,
-    /// and neither is a space at the beginning or the end.
+    /// Makes an event that calls `task`. The name identifies the event on every server: the names of its lease and of
+    /// its claims contain the name of the event. So use each name only once in a schedule, and do not change the name
+    /// in a later version of the application. A name has 1 to 512 characters. Control characters and invisible
+    /// characters are not allowed, and neither is a space at the beginning or the end.
     ///
     /// The task returns nothing or a [`TaskResult`].
     ///

@@ -23,8 +23,9 @@ pub(crate) type FilterCall = Box<dyn Fn(&Tick) -> bool + Send + Sync>;
 impl Filter {
     pub(crate) fn allows(&self, tick: &Tick) -> bool {
         match self {
-            // For a missed occurrence, the time of the tick and the time of the occurrence differ. Both times must be
-            // in the window, because an occurrence outside of the window was not missed.
+            // A missed occurrence runs later than its scheduled time. The time of the tick must be in the window,
+            // because the run starts then. The scheduled time must be in the window, too, because an occurrence outside
+            // of the window was not missed.
             Self::Window(window) => [tick.local(), tick.scheduled()].iter().all(|at| window.is_open_at(at.time())),
             Self::OtherEnvironment(_) => false,
             Self::Call(_, allows) => allows(tick),

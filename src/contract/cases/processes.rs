@@ -1,4 +1,4 @@
-//! Cases of several processes: a process wins, is killed, or is late.
+//! Cases of several processes: processes race for names, are killed, or use a lease too late.
 
 use std::env;
 use std::fs;
@@ -19,8 +19,8 @@ use crate::store::event_mutex::{EventMutex, lifeline::Lifeline};
 const PROCESSES: usize = 4;
 const NAMES: usize = 1_000;
 
-/// The number of names in a round. The winners release their names after each round, because a store may keep a file
-/// open for each held name.
+/// The number of names in a round. A store may keep a file open for each held name. So the winners release their names
+/// after each round, before too many files are open.
 const ROUND: usize = 100;
 const UPDATES: u64 = 50;
 
@@ -146,7 +146,7 @@ pub(super) fn a_name_that_is_released_later_outlives_its_process<H: Harness>(sub
         );
         other.tell("leave");
         other.leaves();
-        // After this, the requested term is over, and only the minimum hold is left.
+        // When the requested term has passed, only the minimum hold keeps the name held.
         subject.let_pass(held_term(subject));
         let promise = "a name stays held until its minimum hold is over, even if its process ends";
         let exists = subject.before(end, subject.exists(name))?;
@@ -197,7 +197,8 @@ pub(super) fn a_lease_of_a_killed_process_lasts_as_long_as_a_command_has_its_lif
                 format_args!("found {told:?}"),
             );
         }
-        // The command has the input of the killed process. The drop closes this input, so that the command ends.
+        // The command has inherited the standard input of the killed process. The drop closes the other end of this
+        // pipe, so that the command ends.
         drop(other);
         let promise = "a lease of a killed process ends with the command that has its lifeline";
         let next = patiently(promise, name, || subject.try_create(name));
@@ -327,7 +328,7 @@ fn count<H: Harness>(subject: &Subject<H>) {
 
 fn hold<H: Harness>(subject: &Subject<H>, words: &Receiver<String>) {
     let mut held = None;
-    // These are kept until this process ends.
+    // The lifelines and the commands are kept until this process ends.
     let (mut lifelines, mut commands) = (Vec::new(), Vec::new());
     for word in words {
         match (word.as_str(), &held) {
@@ -360,11 +361,11 @@ fn hold<H: Harness>(subject: &Subject<H>, words: &Receiver<String>) {
     }
 }
 
-/// Starts a command that has the lifeline open, and that ends when the input of this process ends.
+/// Starts a command that has the lifeline open, and that ends when the standard input of this process ends.
 #[cfg(unix)]
 fn command_with(lifeline: Lifeline) -> Child {
-    // `cat` writes nothing to standard error, so the lifeline can take that place. `cat` reads the input that it
-    // inherits, and ends when that input is closed.
+    // `cat` writes nothing to standard error, so its standard error can be the lifeline. `cat` reads the standard input
+    // of this process, and ends at the end of the input.
     let command = Command::new("cat").stdout(Stdio::null()).stderr(lifeline.into_parts().0).spawn();
     command.expect("every Unix has a `cat`")
 }

@@ -11,8 +11,8 @@ use crate::lease::term::Renewal;
 use crate::outcome::no_retry::NoRetry;
 use crate::time::clock::{shown::ExactDuration, wall_plus};
 
-/// The number of occurrences that the checks of retries and minimum holds try. If no retry could begin after any of
-/// these occurrences, the retries are refused.
+/// The number of occurrences that the checks of retries and minimum holds examine. If no retry could begin after any of
+/// these occurrences, the event is refused.
 pub(super) const MOST_TRIED: usize = 1000;
 
 impl Definition {

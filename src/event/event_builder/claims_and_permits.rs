@@ -89,7 +89,7 @@ impl Event {
     /// An occurrence counts as missed only if the store already knew the event at the time of the occurrence. So a new
     /// event does not run when it is deployed. An event whose timetable, window or claim was changed counts as new,
     /// too. The first tick at which the event is due, or at which a window is open, records the event in the store.
-    /// [`work`](crate::Schedule::work) records the event when it begins. If the window is as long as the time between
+    /// When [`work`](crate::Schedule::work) begins, it records the event. If the window is as long as the time between
     /// two occurrences, a window is always open. If the store has lost its data, as Redis can after a restart, the
     /// event is new, and nothing is made up for. If the store's clock was set back after the event was recorded, the
     /// recorded time may be later than the occurrence. Then the recorded time is ignored: the occurrence can count as
@@ -102,8 +102,8 @@ impl Event {
     ///
     /// While a window is open, each event with `catch_up` costs one request to the store each minute, or two if no
     /// server has claimed the occurrence. The requests end when this process knows that the occurrence was run. In
-    /// addition, if such events are due in a tick, the tick sends one request that records all these events. A later
-    /// tick repeats that request after an hour. The other events of the tick start after these requests.
+    /// addition, a tick sends one request that records all such events that are due in the tick, except for the events
+    /// that this process has recorded within the last hour. The other events of the tick start after these requests.
     ///
     /// The store must be able to return the [holder](crate::EventMutex::held) of a name, as all built-in stores can.
     /// Otherwise missed occurrences are skipped as [`StoreUnavailable`](crate::SkipReason::StoreUnavailable). A claim
@@ -111,7 +111,7 @@ impl Event {
     /// earlier. But a claim lasts at least as long as [without `catch_up`](Self::on_one_server).
     ///
     /// In a test, give the schedule and its store one [`ManualClock`](crate::time::ManualClock), and let time pass with
-    /// [`advance`](crate::time::ManualClock::advance). Call `run_due` once before the occurrence that the test skips,
+    /// [`advance`](crate::time::ManualClock::advance). Call `run_due` once before the occurrence that is to be missed,
     /// so that the store knows the event.
     ///
     /// ```

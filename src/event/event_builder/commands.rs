@@ -111,8 +111,8 @@ impl Event {
     /// grace. The grace is at most an hour, and 5 seconds by default. With zero, the task is ended at once. During a
     /// [`Shutdown`](crate::Shutdown), the grace of a task ends at least a second before the grace of the shutdown ends.
     ///
-    /// A command may need a second to end after it was killed. `add` refuses an event whose lease is shorter than twice
-    /// the sum of the grace and this second.
+    /// A killed command may take up to a second to end. So the end of a run can take the grace plus one second. `add`
+    /// refuses an event whose lease is shorter than twice that time.
     pub fn grace(self, grace: Duration) -> Self {
         if let Work::Callback(_) = self.work {
             let message = "`grace(..)` is for commands and futures, but the task of this event is a function, which can't be ended by force: leave it out";

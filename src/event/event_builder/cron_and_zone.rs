@@ -98,9 +98,10 @@ impl Event {
         }
     }
 
-    /// Sets the rule for the times of the event when the clocks of its zone are set forward or back. The default is the
-    /// rule of cronie; see [`ClockChange`]. [`add`](crate::Schedule::add) refuses a rule for an event with
-    /// [`every`](Self::every) or [`at`](Self::at), because clock changes do not move these times.
+    /// Sets the rule for clock changes: it decides when the event is due if the clocks of its zone skip a time, or show
+    /// a time twice. The default is the rule of cronie; see [`ClockChange`]. [`add`](crate::Schedule::add) refuses a
+    /// rule for an event with [`every`](Self::every) or [`at`](Self::at), because clock changes do not move these
+    /// times.
     pub fn on_clock_change(self, rule: ClockChange) -> Self {
         self.say("on_clock_change", rule, |event| &mut event.clock_change)
     }

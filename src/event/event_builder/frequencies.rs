@@ -275,11 +275,11 @@ impl Event {
 
 /// Methods that make the event due on certain days of the week, of the month or of the year.
 ///
-/// If an event has days of the month and days of the week, it is due on each day that matches *one* of the two: see
-/// [`Crontab`](crate::time::Crontab). A `time` is written as for [`daily_at`](Self::daily_at). A `day` of the month is
-/// from 1 to 31. In a month without this day, the event is not due: with day 31, it is due in seven months of the year.
-/// [`add`](crate::Schedule::add) refuses other numbers, an empty list, and a date that never comes, such as the 30th of
-/// February.
+/// If an event has days of the month and days of the week, it is due on each day that matches *at least one* of the
+/// two: see [`Crontab`](crate::time::Crontab). A `time` is written as for [`daily_at`](Self::daily_at). A `day` of the
+/// month is from 1 to 31. In a month without this day, the event is not due: with day 31, it is due in seven months of
+/// the year. [`add`](crate::Schedule::add) refuses other numbers, an empty list, and a date that never comes, such as
+/// the 30th of February.
 ///
 /// ```
 /// use chrono::{Month, Weekday};
@@ -384,17 +384,17 @@ impl Event {
 
     /// Makes the event due once, at `instant`. With [`on_one_server`](Self::on_one_server), only one of the servers
     /// that share a store starts the event. With [`catch_up`](Self::catch_up), the occurrence is made up for if no
-    /// server was up at `instant`, and if the store already knew the event. [`work`](crate::Schedule::work) records the
-    /// event in the store when it begins. [`add`](crate::Schedule::add) refuses an instant that is not a whole minute,
-    /// because ticks at the start of minutes would miss it. [`add`](crate::Schedule::add) also refuses other methods
-    /// that make the event due.
+    /// server was up at `instant`, and if the store already knew the event. When [`work`](crate::Schedule::work)
+    /// begins, it records the event in the store. [`add`](crate::Schedule::add) refuses an instant that is not a whole
+    /// minute, because a tick at the start of a minute would not run the event at such an instant.
+    /// [`add`](crate::Schedule::add) also refuses other methods that make the event due.
     pub fn at(self, instant: DateTime<Utc>) -> Self {
         self.say("at", instant, |event| &mut event.due.at)
     }
 }
 
-/// Windows limit an event to a part of the day. A window is a [filter](Self::when): an event that is due outside of its
-/// window is skipped as filtered out, and so is a run by hand. [`upcoming`](Self::upcoming) leaves out occurrences
+/// Windows limit an event to a part of the day. A window is a [filter](Self::when): outside of its window, an event
+/// that is due or is run by hand is skipped as filtered out. [`upcoming`](Self::upcoming) leaves out occurrences
 /// outside of the windows. An event with several windows runs only while all of them are open. `add` refuses an event
 /// that is never due while all its windows are open.
 impl Event {

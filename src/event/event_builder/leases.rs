@@ -14,8 +14,9 @@ impl Event {
     ///
     /// The term of the lease is 60 seconds, unless [`lease_term`](Self::lease_term) or
     /// [`Schedule::with_lease_term`](crate::Schedule::with_lease_term) sets another term. The lease is renewed after a
-    /// third of its term. So with the default term, a killed process blocks its event for at most a minute. On the file
-    /// store, it does not block the event at all. A lease that can't be renewed in time is lost. Then the run is
+    /// third of its term. If a process is killed, nothing renews its lease, and the lease blocks the event for the rest
+    /// of the term: with the default term, for at most a minute. On the file store, a killed process does not block its
+    /// event at all. A lease that can't be renewed in time is lost. Then the run is
     /// [cancelled](crate::Run::is_cancelled), and the report says that the lease was lost.
     ///
     /// The store must be able to extend a lease, as all built-in stores can. For a store that can't, use
@@ -87,10 +88,10 @@ impl Event {
     ///
     /// Without this method, a short task can run on two servers, one after the other, because their clocks differ. For
     /// example, if the clocks differ by 2 s, a task of 1 ms runs twice. With a `hold_at_least` of 5 s, it runs once.
-    /// While the lease is held, other servers skip the event as still running, even if its run has ended. So `add`
-    /// refuses a `length` that lasts until the next occurrence. This method needs a lease. A lease with a fixed term must
-    /// not be shorter than `length`. If the process is killed, the lease ends when its term is over. On the file store,
-    /// the lease of a killed process ends at once.
+    /// While the lease is held, other servers skip the event as still running, even if the run has ended. So `add`
+    /// refuses a `length` that lasts until the next occurrence. This method needs a lease. A lease with a fixed term
+    /// must not be shorter than `length`. If the process is killed, the lease ends when its term is over. On the file
+    /// store, the lease of a killed process ends at once.
     pub fn hold_at_least(self, length: Duration) -> Self {
         self.say("hold_at_least", length, |event| &mut event.protections.hold_at_least)
     }
@@ -110,7 +111,7 @@ impl Event {
     ///
     /// - [`QueuedTooLong`](crate::SkipReason::QueuedTooLong): the occurrence waited as long as [`within`](Self::within)
     ///   allows.
-    /// - [`Queued`](crate::SkipReason::Queued): another server already waits with this occurrence.
+    /// - [`Queued`](crate::SkipReason::Queued): another server already waits to run this occurrence.
     /// - [`QueueFull`](crate::SkipReason::QueueFull): the queue has no room.
     /// - [`Replaced`](crate::SkipReason::Replaced): the occurrence waited to replace a run, and a later occurrence
     ///   came.

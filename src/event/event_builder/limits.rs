@@ -40,8 +40,9 @@ impl Event {
     /// The [pause](crate::Schedule::pause_event) lasts ten years. Its reason, such as `failed 3 times in a row`, is
     /// shown on all servers. [`resume_event`](crate::Schedule::resume_event) ends the pause. If the next run after that
     /// fails, the event is paused again at once. The failures are counted in the [log of
-    /// runs](crate::Schedule::with_run_log). The thread that writes the log reads it after each failure. So another run
-    /// can start before the pause begins. While the store is unavailable, even several runs can start.
+    /// runs](crate::Schedule::with_run_log): after each failure, the thread that writes the log reads the log, and
+    /// begins the pause if `times` is reached. Before that, another run can start. While the store is unavailable, no
+    /// pause can begin, so several runs can start.
     ///
     /// `add` refuses this method if the schedule has no [name](crate::Schedule::named), or if its log keeps only
     /// `times` runs or fewer. The log also has records of running and cancelled runs, so it should keep some more runs.

@@ -33,17 +33,20 @@ pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 
 /// The margin for differences between clocks and between ticks. If the clocks and the ticks of two servers differ by
 /// less than this margin, an occurrence starts only once. A claim lasts longer than its window by this margin, because
-/// the tick of a server with a slow clock comes later. An occurrence that replaces a run sets a marker that asks the
-/// run to stop. This marker lasts longer than the occurrence may wait, by this margin, too. If an occurrence is older
-/// than this margin, its claim may have expired. So neither `run_due_since` nor the command line starts such an old
-/// occurrence.
+/// the tick of a server with a slow clock comes later.
+///
+/// An occurrence that waits to replace a run writes a marker, which asks the run to stop. The marker lasts until the
+/// occurrence may no longer wait, and then for this margin.
+///
+/// If an occurrence is older than this margin, its claim may have expired. So neither `run_due_since` nor the command
+/// line starts such an old occurrence.
 pub(crate) const CLAIM_MARGIN: Duration = Duration::from_secs(5 * 60);
 
 impl Claim {
     /// Returns the name and the term of the claim for `occurrence` of `event`. The term is the sum of the claim window,
     /// [`CLAIM_MARGIN`], the longest jitter and, for a permit, the rest of the period. The longest jitter is added
-    /// because two servers can delay one occurrence by different times. This happens if an operator claims the
-    /// occurrence, or if the definition was changed.
+    /// because two servers can start one occurrence with different delays. For example, `run-one --claim` claims an
+    /// occurrence without any delay. Or the servers have different definitions of the event.
     pub(crate) fn name_and_term(
         self,
         mutex: &MutexName,

@@ -14,7 +14,7 @@ use crate::event::event_builder::Event;
 const PAGE: &str = "docs/guide/timetables.md";
 const WRITTEN: &str = include_str!("../../../../docs/guide/timetables.md");
 
-/// The rows show times after this instant: a Friday evening at the end of February, and not the start of a minute.
+/// The rows show times after this instant: a Friday evening at the end of February, in the middle of a minute.
 const AFTER: &str = "2026-02-27T22:58:45Z";
 
 /// A row of the table: the method calls as source text, and the event that they build.
@@ -35,7 +35,7 @@ fn date() -> NaiveDate {
 
 macro_rules! row {
     ($($word:tt)+) => {
-        // The compiler's version decides where `stringify!` writes spaces.
+        // Some versions of the compiler write spaces before `(` and `.` in `stringify!`. These spaces are removed.
         (stringify!($($word)+).replace(" (", "(").replace(" .", "."), event().$($word)+)
     };
 }
