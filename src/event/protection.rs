@@ -44,8 +44,8 @@ pub(crate) struct Protection {
     /// The name of the lease. The names of the event's claims contain it.
     pub(crate) mutex: MutexName,
     pub(crate) lease: Option<LeaseTerms>,
-    /// The names of the leases of an event with `at_most`. Each run holds one of these leases, and the first name is
-    /// `mutex`. Empty if only one run at a time is allowed.
+    /// The names of the leases of an event with `at_most`. Each run holds one of these leases. The first name is
+    /// `mutex`. Empty for an event without `at_most`.
     pub(crate) slots: Vec<MutexName>,
     pub(crate) claim: Option<Claim>,
     /// The queue for occurrences that are due while a run is running. `None`: such an occurrence is skipped.
@@ -96,8 +96,8 @@ pub enum OutagePolicy {
     Skip,
     /// The event runs without a lease and without a fencing token, so two of its runs can overlap. Each such run is
     /// logged as a warning and marked in the report. The report counts as a [failure](crate::Report::is_failure), so
-    /// that the outage is noticed. A schedule with a [name](crate::Schedule::named) must also read from the store
-    /// whether it is paused. If this read fails, the event is skipped, unless it is
+    /// that the outage is noticed. A schedule with a [name](crate::Schedule::named) also reads its pauses from the
+    /// store. If the pauses can't be read, the event is skipped, unless the event is
     /// [`even_when_paused`](crate::Event::even_when_paused).
     RunUnprotected,
 }

@@ -31,8 +31,8 @@ pub struct Retry {
 pub(crate) const MOST_RETRIES: u32 = 1000;
 
 impl Retry {
-    /// Makes a policy of up to `times` retries: a task that fails is started again up to `times` times. `times` is from
-    /// 1 to 1,000. [`after`](Self::after) must set the delay.
+    /// Makes a policy with at most this many retries, from 1 to 1,000. A retry starts a failed task again.
+    /// [`after`](Self::after) must set the delay.
     pub fn times(times: u32) -> Self {
         Self { times, after: None, doubles: false, wrong: None }
     }
@@ -49,7 +49,8 @@ impl Retry {
         Self { doubles: true, ..self }
     }
 
-    /// Returns the delay after the attempt with the number `attempt`, from 1. `None`: no further attempt follows.
+    /// Returns the delay after the attempt with the number `attempt`. The first attempt has the number 1. `None`: no
+    /// further attempt follows.
     pub(crate) fn delay_after(&self, attempt: u32) -> Option<Duration> {
         let factor = if self.doubles { 2_u32.saturating_pow(attempt.saturating_sub(1)) } else { 1 };
         self.after.filter(|_| attempt <= self.times).map(|delay| delay.saturating_mul(factor))

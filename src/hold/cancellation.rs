@@ -40,7 +40,7 @@ impl HeldLease {
         });
     }
 
-    /// Returns the moment when the drain of the run ends, or [`Moment::NEVER`] before a shutdown.
+    /// Returns the moment when the drain of the run ends. [`Moment::NEVER`]: no shutdown has begun.
     pub(crate) fn drained_by(&self) -> Moment {
         moment(&self.drained_by)
     }
@@ -66,7 +66,7 @@ impl HeldLease {
         self.stop_request.get()?.1.as_ref()
     }
 
-    /// Returns the moment when the run was asked to stop, or [`Moment::NEVER`].
+    /// Returns the moment when the run was asked to stop. [`Moment::NEVER`]: the run was not asked.
     fn asked_at(&self) -> Moment {
         self.stop_request.get().map_or(Moment::NEVER, |request| request.0)
     }
@@ -76,8 +76,8 @@ impl HeldLease {
         self.report_reason(self.now(), None)
     }
 
-    /// Returns the first reason to stop that had come when the task ended, at the moment `ended`. Reports this reason,
-    /// but no later reason.
+    /// Returns the first reason to stop that had come by `ended`, the moment when the task ended. Reports this
+    /// reason, but no later reason.
     #[inline]
     pub(crate) fn reason_at_end(&self, ended: Moment) -> Option<CancelReason> {
         let reason = self.report_reason(ended, None);
@@ -110,7 +110,8 @@ impl HeldLease {
     /// Returns the first reason to stop, and the moment at which the reason came.
     #[inline]
     fn reason_since(&self, now: Moment) -> Option<(CancelReason, Moment)> {
-        // For a released lease, `gone_at` returns the last deadline, which can be later than `now`.
+        // For a released lease, `gone_at` returns the last deadline. This deadline can be later than `now`, but the
+        // lease is gone already. So the earlier of the two moments is used.
         let lost = self.gone_at(now).map_or(Moment::NEVER, |lost| lost.min(now));
         let (timeout, drained_by) = (moment(&self.timeout), self.drained_by());
         let first = lost.min(timeout).min(drained_by).min(self.asked_at());
@@ -125,9 +126,9 @@ impl HeldLease {
         Some((reason, first))
     }
 
-    /// Returns the moment when a cancelled task must be over: `grace` after the cancellation, but at least `ending`
-    /// before the end of the lease or of the process. The time `ending` is needed to drop the task. `None`: the task is
-    /// not cancelled.
+    /// Returns the moment when a cancelled task must be over: `grace` after the cancellation, but at the latest
+    /// `ending` before the lease or the process ends. `ending` is the time that a drop of the task takes. `None`: the
+    /// task is not cancelled.
     pub(crate) fn over_at(&self, now: Moment, grace: Duration, ending: Duration) -> Option<Moment> {
         let (_, since) = self.reason_since(now)?;
         Some(since.plus(grace).min(self.last_moment().minus(ending)))

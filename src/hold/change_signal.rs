@@ -27,7 +27,7 @@ struct Waiters {
     threads: usize,
 }
 
-/// A task that waits for a signal. [`Signal::wake`] wakes the task until this value is dropped.
+/// A task that waits for a signal. Until this value is dropped, each [`Signal::wake`] wakes the task.
 pub(crate) struct TaskWaiter {
     signal: Arc<Signal>,
     number: u64,
@@ -46,8 +46,8 @@ impl TaskWaiter {
         let is_known = waiters.tasks.get(&self.number).is_some_and(|known| known.will_wake(waker));
         let before = if is_known { None } else { waiters.tasks.insert(self.number, waker.clone()) };
         drop(waiters);
-        // Drop `before` after the unlock: it may be the last handle of a task, and the task's destructors may lock the
-        // signal.
+        // The signal is unlocked here, because a drop of `before` can drop a task, and the task's destructors may lock
+        // the signal.
         drop(before);
     }
 }
@@ -55,15 +55,15 @@ impl TaskWaiter {
 impl Drop for TaskWaiter {
     fn drop(&mut self) {
         let waker = self.signal.lock().tasks.remove(&self.number);
-        // Drop `waker` after the unlock: it may be the last handle of a task, and the task's destructors may lock the
-        // signal.
+        // The signal is unlocked here, because a drop of `waker` can drop a task, and the task's destructors may lock
+        // the signal.
         drop(waker);
     }
 }
 
 impl Signal {
-    /// Makes a change while the signal is locked, and wakes the waiting threads, but no tasks. So no code of a runtime
-    /// runs here, and the caller can hold locks.
+    /// Makes a change while the signal is locked, and wakes the waiting threads, but no tasks. The caller can hold
+    /// locks, because no waker is called here: a waker runs code of its runtime.
     pub(crate) fn change<T>(&self, change: impl FnOnce() -> T) -> T {
         let waiters = self.lock();
         let changed = change();

@@ -211,8 +211,8 @@ impl LeaseGuard {
         if lease.deadline() <= now {
             return Err(MutexError::granted_too_late(format!("admit {}", lease.name())));
         }
-        // If this process already holds the name, the store has lost its data. The earlier lease stays valid, so no
-        // guard is made.
+        // If this process already holds the name, the store has granted the name twice, because the store has lost its
+        // data. The earlier lease stays valid, so no guard is made.
         let kept = renewal_thread.keep(store, &held, renewal);
         Ok(kept.is_ok().then_some(Self { lease, held, _renewal_thread: renewal_thread }))
     }
@@ -239,7 +239,7 @@ impl LeaseGuard {
         self.held.wait(timeout).is_some()
     }
 
-    /// Releases the name. `Ok(false)`: the lease was lost before, so that nothing was released.
+    /// Releases the name. `Ok(false)`: the lease was lost earlier, so nothing was released.
     ///
     /// # Errors
     ///

@@ -18,8 +18,8 @@ use crate::observe::tell::observers::{Observers, RunObservers};
 use crate::store::event_mutex::admission::Grant;
 use crate::time::{clock::Clock, clock::moment::Moment};
 
-/// The lease and the claim of a run or of a lease guard, with the facts that end the run early. A run without
-/// protection has no lease and no claim. The functions for an early end are in `cancellation.rs`.
+/// The lease and the claim of a run, or the lease of a guard, with the reasons that can end the run early. A run
+/// without protection has no lease and no claim. The functions for these reasons are in `cancellation.rs`.
 pub(crate) struct HeldLease {
     pub(crate) clock: Clock,
     grant: Option<Grant>,
@@ -281,8 +281,8 @@ impl HeldLease {
     /// waiting threads, but no tasks.
     pub(crate) fn lose(&self, now: Moment) {
         if !self.was_released() {
-            // Also set after the deadline: a task that is being stopped must end at once, because another owner may
-            // hold the name.
+            // `is_taken_away` is set even after the deadline: a task that is already stopping must now end at once,
+            // because another owner may hold the name.
             self.is_taken_away.store(true, Ordering::Release);
         }
         self.end_renewal(now, LeaseState::GoneSince(now));

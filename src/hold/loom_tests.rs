@@ -115,7 +115,7 @@ fn clock() -> (ManualClock, Clock) {
     (manual, clock)
 }
 
-/// A waker that does nothing, because no thread waits for another thread to move the clock.
+/// A waker that does nothing, because in these tests no thread waits until another thread moves the clock.
 struct Nowhere;
 
 impl Wake for Nowhere {
@@ -149,7 +149,7 @@ fn a_thread_that_waits_is_woken_for_what_is_due_before_that() {
         assert!(add(&timer, late));
         let runs = thread::spawn({
             let (timer, clock) = (Arc::clone(&timer), clock.clone());
-            // The first job takes an hour, so that the second job is due after it.
+            // The first job takes an hour, so that the second job is due when the first job ends.
             move || run(&timer, &clock, |_| manual.advance(HOUR))
         });
         assert!(!add(&timer, soon));
@@ -380,7 +380,8 @@ fn reason_in_a_task(run: &Arc<HeldLease>) -> CancelReason {
     }
 }
 
-/// Asserts that `happens` wakes a thread that waits, and then a task that waits, with the reason `expected`.
+/// Asserts that a call of `happens` wakes a waiting thread, and that the thread gets the reason `expected`. Asserts
+/// this for a waiting task, too.
 fn assert_all_are_woken(expected: CancelReason, happens: fn(&HeldLease, Moment)) {
     type Wait = fn(&Arc<HeldLease>) -> Option<CancelReason>;
     let waits: [Wait; 2] = [|run| run.wait(HOUR), |run| Some(reason_in_a_task(run))];

@@ -20,8 +20,9 @@ use crate::time::clock::{Clock, Waiting};
 /// The longest time that the exit of a process waits for all stores together.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The id of the process that holds the leases. A child made by `fork` has another id, and holds no lease. The child
-/// must not use the locks, because a lock stays locked for ever if a thread of the parent held it during the `fork`.
+/// The id of the process that holds the leases. A child made by `fork` has another id, and holds no lease. So the
+/// exit of the child must take no lock: if a thread of the parent held a lock during the `fork`, this lock stays locked
+/// for ever.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
 /// A type with work to do before the process ends.

@@ -4,7 +4,7 @@
 //!
 //! A request to stop is a marker in the store. For a run that a newer run may replace, or that waits for a retry, the
 //! marker is read about once a second. For any other run, the marker is read after each renewal of the lease, because
-//! an operator can ask the run to stop. A run that ends before its first renewal causes no read.
+//! an operator can ask the run to stop. If such a run ends before its first renewal, nothing is read.
 
 use std::mem;
 use std::sync::{Arc, Weak};
@@ -26,7 +26,7 @@ use exit_release::ExitRelease;
 /// The leases that this process holds in one store, with the jobs that are planned for them.
 #[derive(Default)]
 pub(super) struct Plan {
-    /// The leases. Some of them may be released, and are removed later.
+    /// The leases, with some that were released, but are not removed yet.
     leases: Vec<PlannedLease>,
     /// The length of `leases` at which released leases are removed.
     purge_above: usize,
@@ -62,7 +62,7 @@ struct PlannedLease {
 struct TaskTimeout {
     held: Arc<HeldLease>,
     run: RunId,
-    /// The moment when the task is cancelled. `None`: the task was cancelled.
+    /// The moment when the task is cancelled. `None`: the moment has passed, and the task was cancelled.
     timeout: Option<Moment>,
     /// The moment when a warning is logged, because the task has not stopped.
     overdue: Moment,
@@ -112,7 +112,8 @@ pub(super) enum PlannedJob {
     ReadStopRequests(Vec<Arc<HeldLease>>),
 }
 
-/// Leases that are renewed in one request, each with the time from the request to the lease's old deadline.
+/// Leases that are renewed in one request. Each has the time that was left until its deadline, less the time for
+/// stopping.
 #[derive(Debug)]
 pub(super) struct DueRenewals {
     pub(super) term: Term,
@@ -164,8 +165,8 @@ impl Plan {
     }
 
     /// Plans an immediate renewal of the lease `name`, because the store may have lost the lease. Returns the holder of
-    /// the lease, or `None` if this process does not renew such a lease. A lease with a fixed term is ignored, because
-    /// it is never renewed.
+    /// the lease. `None`: this process renews no lease with this name. A lease with a fixed term is ignored, because it
+    /// is never renewed.
     pub(super) fn doubt(&mut self, name: &MutexName, now: Moment) -> Option<Holder> {
         let mut holder = None;
         for PlannedLease { held, renewal, .. } in &mut self.leases {
@@ -253,8 +254,8 @@ impl Plan {
         (!release.is_empty()).then_some(release)
     }
 
-    /// Returns the runs to cancel, because the lease was lost or the timeout is over. Removes lost and released leases
-    /// from the plan.
+    /// Returns the runs that must be cancelled: their lease was lost, or their timeout is over. Removes lost and
+    /// released leases from the plan.
     fn take_cancelled(&mut self, now: Moment) -> Vec<Arc<HeldLease>> {
         let gone = self.leases.extract_if(.., |planned| planned.held.deadline_at(now).is_none());
         let mut cancelled: Vec<_> = gone.map(|planned| planned.held).filter(|held| held.is_lost()).collect();
@@ -338,8 +339,8 @@ impl Plan {
         }
     }
 
-    /// Notes the end of a read of requests to stop, and whether the store has answered. Returns the time of the next
-    /// read, or `None` if no read is planned.
+    /// Notes that the store was asked for the requests to stop. `is_answered` is whether the store has answered.
+    /// Returns the time of the next read, or `None` if no read is planned.
     pub(super) fn read_ended(&mut self, is_answered: bool, now: Moment) -> Option<Moment> {
         self.is_reading = false;
         for PlannedLease { held, read_at, is_being_read, waits, .. } in &mut self.leases {

@@ -33,8 +33,8 @@ pub(in crate::event) struct ProtectionRequest {
 }
 
 impl ProtectionRequest {
-    /// Returns the validated protections of the event `own_name`. `claim_window` is its usual claim window, and
-    /// `has_own_mutex` is whether the event has a store of its own.
+    /// Returns the validated protections of the event with the name `own_name`. `claim_window` is the event's usual
+    /// claim window. `has_own_mutex` is whether the event has a store of its own.
     pub(in crate::event) fn validate(
         self,
         own_name: MutexName,

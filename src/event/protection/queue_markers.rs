@@ -20,7 +20,7 @@ pub(super) const WAITS: RangeInclusive<Duration> = Duration::from_secs(1)..=Dura
 /// The queue of an event. Its markers belong to the event's mutex name.
 #[derive(Clone, Debug)]
 pub(crate) struct Queue {
-    /// The markers of the places, in their order. Events with one mutex name have one queue.
+    /// The markers of the places, in their order. Events that share a mutex name share one queue.
     pub(crate) places: Vec<MutexName>,
     /// How long a place is held without renewal.
     pub(crate) term: Term,
@@ -37,7 +37,7 @@ impl Queue {
         (1..=places).map(place).collect()
     }
 
-    /// Returns the builder's method in words: `on_overlap QueueOne`.
+    /// Returns the queue as a text, as in `on_overlap QueueOne`.
     pub(super) fn in_words(&self) -> String {
         match self.places.len() {
             _ if self.replaces => "on_overlap Replace".to_owned(),

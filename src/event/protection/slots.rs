@@ -14,7 +14,7 @@ use crate::time::clock::moment::Moment;
 /// The values of `count` that `at_most` accepts.
 pub(crate) const SLOTS: RangeInclusive<usize> = 1..=100;
 
-/// The term of the claim in `claim_of_one_attempt`. The term is longer than any store needs for its answer.
+/// The term of the claim in `claim_of_one_attempt`. No store takes this long to answer.
 const ATTEMPT: Term = Term::DEFAULT;
 
 impl Protection {
@@ -52,7 +52,7 @@ impl Protection {
         if self.slots.is_empty() {
             return self.admission(&self.mutex, claim, request).into_iter().for_each(ask);
         }
-        // All admissions of the run have the same claim, so that the store grants only one slot.
+        // All admissions of the run have the same claim. A claim is granted only once, so the run gets only one slot.
         let claim = claim.unwrap_or_else(|| self.claim_of_one_attempt());
         for slot in &self.slots {
             self.admission(slot, Some(claim.clone()), request).into_iter().for_each(&mut ask);

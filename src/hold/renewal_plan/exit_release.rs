@@ -18,14 +18,14 @@ pub(in crate::hold) const FEW_SECONDS: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Default)]
 pub(in crate::hold) struct ExitRelease {
-    /// The leases to release, each with the time that is left of its minimum hold.
+    /// The leases to release, each with the time after which the store must free the name. `None`: immediately.
     released: Vec<(Lease, Option<Term>)>,
     /// The leases to shorten, grouped by their new terms.
     shortened: HashMap<Term, Vec<Arc<HeldLease>>>,
 }
 
 impl ExitRelease {
-    /// Adds a lease to release: its task does not run any more.
+    /// Adds a lease that the exit releases, because its task does not run any more.
     pub(super) fn release(&mut self, held: &HeldLease) {
         let Some(lease) = held.lease() else { return };
         let minimum_hold = held.minimum_hold_left().map(|left| full_seconds(left.get()));
@@ -33,8 +33,8 @@ impl ExitRelease {
         self.released.push((lease, minimum_hold));
     }
 
-    /// Adds a lease to shorten: its task can run until the process has ended. `deadline` is the lease's deadline, less
-    /// the time for stopping.
+    /// Adds a lease that the exit shortens, because its task can run until the process has ended. `deadline` is the
+    /// lease's deadline, less the time for stopping.
     pub(super) fn shorten(&mut self, held: &Arc<HeldLease>, deadline: Moment, now: Moment) {
         let Some(lease) = held.lease() else { return };
         let left = deadline.since(now) + held.stopping;
@@ -42,8 +42,8 @@ impl ExitRelease {
         match held.minimum_hold_left() {
             Some(minimum_hold) => {
                 let term = full_seconds(minimum_hold.get().max(left.min(soon.get())));
-                // A task with a time for stopping can be a command, which can run on after the process has ended. So
-                // its lease is not released, but gets a new deadline.
+                // A task with a time for stopping can be a command. A command can run on after this process has ended.
+                // So the lease of the command is not released, but gets a new deadline.
                 if held.stopping.is_zero() {
                     held.shorten_until(now.plus(term.get()));
                     self.released.push((lease.clone(), Some(term)));
@@ -88,7 +88,7 @@ impl ExitRelease {
     }
 }
 
-/// Rounds up to full seconds, so that one call covers many leases.
+/// Rounds up to full seconds, so that many leases get an equal term. One call shortens all leases with an equal term.
 fn full_seconds(time: Duration) -> Term {
     let seconds = time.as_secs() + u64::from(time.subsec_nanos() > 0);
     Term::new(Duration::from_secs(seconds)).unwrap_or(Term::MAX)

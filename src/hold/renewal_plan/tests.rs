@@ -213,7 +213,7 @@ impl World {
         self.store[name] = Some((request.owner(), self.now().plus(term.get())));
         self.hesitate();
         // The store may have granted a name that this process still holds. A process refuses such a grant, unless the
-        // store is in the memory of the process. Both cases are tested.
+        // store is in the memory of the process. So this test refuses half of these grants.
         if held && self.random.bool() {
             self.store[name] = None;
             return;
@@ -472,7 +472,8 @@ impl World {
         self.known.iter().position(|known| Arc::ptr_eq(known.run(), held)).expect("it was granted")
     }
 
-    /// Begins a read of requests to stop. Checks that the read is for all runs that are due, and for no others.
+    /// Begins to read the requests to stop for `runs`. Checks that `runs` has all runs whose requests are due to be
+    /// read, and no other runs.
     fn begin_read(&mut self, runs: &[Arc<HeldLease>]) {
         let now = self.now();
         assert!(self.ended_by.is_none() && self.being_read.is_none(), "one read at a time");
