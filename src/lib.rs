@@ -122,7 +122,7 @@
 //! | `serde` | no | `Schedule::status` as data for programs, such as JSON |
 //! | `metrics` | no | `observe::Metrics`: counters, gauges and histograms, for Prometheus and others |
 //! | `contract-tests` | no | the behaviour suite for stores of your own |
-//! | `testing` | no | `soloist::testing`: a list of the times when events are due, and a store that fails when a test asks for it |
+//! | `testing` | no | `soloist::testing`: a list of the times when events are due, and a store that a test can make unavailable or slow |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "cli")]
@@ -168,7 +168,7 @@ pub use outcome::run_outcome::RunOutcome;
 pub use outcome::skip_reason::SkipReason;
 pub use schedule::report::{Entry, Report, Verdict};
 
-// A store, and a lease without a schedule.
+// A store, and a lease that needs no schedule.
 pub use base::error::MutexError;
 pub use hold::guard::LeaseGuard;
 pub use lease::name::MutexName;

@@ -159,7 +159,7 @@ impl RenewalThread {
         work: impl FnOnce(&Arc<Self>, Waiting) + Send + 'static,
     ) -> io::Result<()> {
         let renewal_thread = Arc::clone(self);
-        // From now on, the clock of a test does not move on before the new thread has had its turn.
+        // From now on, the clock of a test stands still until the new thread has done its first work.
         let waiting = self.clock.waiting(self);
         waiting.is_needed();
         threads::start(name, move || work(&renewal_thread, waiting))
@@ -177,8 +177,8 @@ impl RenewalThread {
             }
             PlannedJob::Cancel(cancelled) => cancelled.iter().for_each(|held| {
                 held.signal.wake();
-                // If there are no observers, the thread of the run logs the timeout, so that the log record is inside
-                // the span of the run.
+                // Without observers, a timeout is not reported here: the thread of the run logs the timeout, so that
+                // the log record is inside the span of the run.
                 if held.is_lost() || held.observers().is_any() {
                     self.post_reason(held);
                 }
@@ -191,7 +191,8 @@ impl RenewalThread {
                 }
             }
             PlannedJob::ReadStopRequests(runs) => {
-                // The read has its own thread, because a store that hangs must not delay the next renewal.
+                // The requests to stop are read on a separate thread, because a store that hangs must not delay the
+                // next renewal.
                 let runs = runs.clone();
                 let read = move |renewal_thread: &Arc<Self>, _: Waiting| {
                     let is_answered = contain(|| renewal_thread.read_stop_requests(&runs)).unwrap_or(false);
@@ -216,8 +217,8 @@ impl RenewalThread {
     fn renew(self: &Arc<Self>, due: &DueRenewals) -> RenewalAnswers {
         let leases = due.leases.iter().filter_map(|(held, _)| held.lease().cloned());
         let mut slots: Vec<Slot<Lease, bool>> = leases.map(Slot::new).collect();
-        // Each holder of a lease has a handle to the store. If no handle is left, the leases were dropped without a
-        // release.
+        // A run or a guard keeps a handle to the store until it releases its lease; the plan itself keeps no handle. So
+        // if no handle is left, the leases were dropped without a release.
         let Some(store) = self.change(|plan| (plan.store(), None)) else { return vec![Ok(false); slots.len()] };
         let panic = contain(|| store.extend(&mut slots, due.term)).err();
         let no_answer = |lease: &Lease| no_answer(format!("extend {}", lease.name()), panic.as_ref());
@@ -240,7 +241,8 @@ impl RenewalThread {
         let found = match store.held(Names::Each(&markers)) {
             Err(error) if error.is_unsupported() => return true,
             Err(error) if error.is_outage() => return false,
-            // One unreadable marker must not hide the others, so each marker is read by a request of its own.
+            // The store has answered, but could not read all markers. Now each marker is read by a separate request, so
+            // that an unreadable marker does not hide the others.
             Err(_) => markers.iter().flat_map(|marker| store.held(Names::of(marker)).unwrap_or_default()).collect(),
             Ok(found) => found,
         };

@@ -4,8 +4,9 @@
 //! new thread. If a job is removed from the plan, the thread is not woken.
 //!
 //! A process that exits must not wait for the lock of the plan, because the thread that holds the lock may never
-//! continue. Instead, the exiting thread sends a signal, and waits until the timer thread has handled the signal. The
-//! signals have a separate lock, which is held only for an instant, and never by code that can end the process.
+//! continue. Instead, the exiting thread sends a signal to the timer thread, and waits until the timer thread has
+//! handled the signal. The signals have a separate lock. A thread holds this lock only for an instant, and can't end
+//! the process meanwhile.
 
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -17,7 +18,8 @@ use crate::time::{clock::Waiting, clock::moment::Moment};
 
 pub(super) struct TimerThread {
     state: Mutex<TimerState>,
-    /// Changes only while `state` is locked. Atomic, because callers that can't lock `state` read it, too.
+    /// Whether a timer thread runs, or is about to start. The value changes only while `state` is locked. An atomic,
+    /// because callers that can't lock `state` read the value, too.
     has_thread: AtomicBool,
     /// Never lock `state` while this is locked, because other threads lock `state` first.
     signals: Mutex<Signals>,
@@ -38,7 +40,7 @@ struct TimerState {
 struct Signals {
     /// Whether the thread was woken since its last step.
     woken: bool,
-    /// The number of the exiting thread, from the last signal that named a thread.
+    /// The number of the thread that ends the process, or [`NO_THREAD`] if no signal has named a thread.
     exits_on: usize,
     sent: u64,
     handled: u64,
@@ -55,9 +57,9 @@ impl TimerThread {
         }
     }
 
-    /// Calls `change` with the plan. `change` returns a result and a time. The time is that of the next job that the
-    /// change has planned, or `None` if the change has planned no job. Returns the result, and whether the caller must
-    /// start a thread that calls [`run`](Self::run).
+    /// Calls `change` with the plan. `change` returns a result, and the time of the earliest job that it has planned,
+    /// or `None` if it has planned no job. Returns the result, and whether the caller must start a thread that calls
+    /// [`run`](Self::run).
     #[inline]
     #[must_use = "the caller must start a thread if the second value is `true`"]
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut Plan) -> (T, Option<Moment>)) -> (T, bool) {
@@ -85,8 +87,9 @@ impl TimerThread {
     fn end_thread(&self, mut state: MutexGuard<'_, TimerState>) {
         state.thread = None;
         self.has_thread.store(false, Ordering::Relaxed);
-        // `wait_until_handled` checks `has_thread` while `signals` is locked. So `signals` is locked here, too. Then a
-        // thread in `wait_until_handled` either sees the change, or is already asleep and is woken below.
+        // `wait_until_handled` checks `has_thread` while `signals` is locked. So `signals` is locked here, after the
+        // change of `has_thread`. Then a thread in `wait_until_handled` either reads the new value, or is already
+        // asleep and is woken below.
         drop(self.signals());
         self.handled.notify_all();
     }
@@ -113,8 +116,8 @@ impl TimerThread {
             }
             match state.plan.next_step(clock.moment()) {
                 PlanStep::Do(job) => {
-                    // The step after the job sees all changes that are made during the job. So these changes need not
-                    // wake this thread.
+                    // After the job, this thread reads the plan again, with all changes that were made during the job.
+                    // So these changes need not wake the thread, and they do not: no job is due before `BEGINNING`.
                     state.wakes_at = Moment::BEGINNING;
                     drop(state);
                     let answers = carry_out(&job);
@@ -154,8 +157,8 @@ impl TimerThread {
 /// Functions for the exit of the process, which must not wait for the lock of the state.
 #[cfg(any(unix, test))]
 impl TimerThread {
-    /// Signals that the process exits on the thread `exits_on`. A timer thread wakes up, if there is one. Does not
-    /// wait.
+    /// Sends the signal that the process exits. `exits_on` is the number of the exiting thread. Wakes the timer thread,
+    /// if there is one, and does not wait for it.
     pub(super) fn signal(&self, exits_on: usize) {
         let mut signals = self.signals();
         if exits_on != NO_THREAD {
@@ -167,8 +170,8 @@ impl TimerThread {
         self.woken.notify_one();
     }
 
-    /// Waits until all signals are handled, but no longer than `until`. Does not wait if no job is running and no lease
-    /// is held, because then there is nothing to release.
+    /// Waits until all signals are handled, or until the moment `until`, if that comes first. Does not wait if no job
+    /// is running and no lease is held, because then there is nothing to release.
     pub(super) fn wait_until_handled(&self, waiting: &Waiting, until: Moment) {
         if self.is_seen_idle() {
             return;

@@ -182,8 +182,8 @@ impl Holder {
         self.with(|holder| holder.set_back_by = ahead.filter(|ahead| *ahead > LITTLE_STEP))
     }
 
-    /// Returns how far [`since`](Self::since) lay in the future when the store read the holder. The store's clock was
-    /// set back by at least this time after the grant. Returns `None` if `since` lay in the past, or at most a second
+    /// Returns how far [`since`](Self::since) lay in the future when the store read the holder. After the grant, the
+    /// store's clock was set back by at least this time. Returns `None` if `since` lay in the past, or at most a second
     /// in the future.
     pub fn clock_set_back_by(&self) -> Option<Duration> {
         self.0.set_back_by
@@ -216,7 +216,7 @@ impl Holder {
         self.0.has_ended
     }
 
-    /// Makes the lease of this holder, so that an operator can change the deadline.
+    /// Makes a lease with the owner and the token of this holder, so that another process can move the end of a pause.
     pub(crate) fn as_lease(&self, name: MutexName, term: Term, now: Moment) -> Lease {
         LeaseRequest::by(self.0.owner, name, term, now).granted(self.0.token)
     }
@@ -253,22 +253,22 @@ impl Holder {
         self.0.label.instance.as_deref()
     }
 
-    /// Returns the [name of the schedule](crate::Schedule::named) whose run is the holder. Returns `None` if the
-    /// schedule has no name, if the holder is a [`LeaseGuard`](crate::LeaseGuard), or if the store does not keep the
-    /// name.
+    /// Returns the [application](crate::Schedule::named): the name of the holder's schedule. Returns `None` if the
+    /// schedule has no name, if a [`LeaseGuard`](crate::LeaseGuard) has the lease, or if the store does not keep the
+    /// application.
     pub fn application(&self) -> Option<&str> {
         self.0.label.application.as_deref()
     }
 
-    /// Returns the timetable of the event and its zone in plain English, as in `hourly, UTC`. Only the claim of a run,
-    /// and the lease that goes with the claim, have a timetable. Returns `None` for other holders, or if the store does
-    /// not keep the timetable.
+    /// Returns the event's timetable and zone in plain English, as in `hourly, UTC`. Only a run that claims an
+    /// occurrence of the timetable sends this text to the store. Returns `None` for any other holder, or if the store
+    /// does not keep the text.
     pub fn timetable(&self) -> Option<&str> {
         self.0.label.timetable.as_deref()
     }
 
-    /// Returns the [reason](crate::store::LeaseRequest::because) of the request. Returns `None` if the request had no
-    /// reason, or if the store does not keep the reason.
+    /// Returns the [reason](crate::store::LeaseRequest::because) in the holder's request. Returns `None` if the request
+    /// had no reason, or if the store does not keep the reason.
     pub fn reason(&self) -> Option<&str> {
         self.0.label.reason.as_deref()
     }

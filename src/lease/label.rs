@@ -25,7 +25,7 @@ const APPLICATION: &str = " app=";
 const TIMETABLE: &str = " timetable=";
 const REASON: &str = " (";
 
-/// The reason of a run that a backfill started.
+/// The reason in all requests of a backfill.
 pub(crate) const BACKFILL: &str = "backfill";
 
 /// The label of a request or a holder: application, instance, timetable and reason.
@@ -35,13 +35,13 @@ pub(crate) struct Label {
     pub(crate) application: Option<Arc<str>>,
     /// The name of the process, for fleets where host and process id do not identify a process.
     pub(crate) instance: Option<Arc<str>>,
-    /// The timetable of the event that makes a claim.
+    /// The timetable of the event, in the requests of a run that makes a claim.
     pub(crate) timetable: Option<Arc<str>>,
     pub(crate) reason: Option<Arc<str>>,
 }
 
 impl Label {
-    /// Returns `label` with the instance name of this process, unless `label` has an instance name.
+    /// Returns `label`, with the instance name of this process if `label` has no instance name.
     pub(crate) fn of_this_process(label: Option<&Self>) -> Self {
         let label = label.cloned().unwrap_or_default();
         Self { instance: label.instance.or_else(this_instance), ..label }

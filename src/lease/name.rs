@@ -12,8 +12,8 @@ use crate::base::error::debug_as_display;
 use crate::base::escape::{percent_decoded, steers_or_hides};
 use crate::time::clock::shown::Rfc3339;
 
-/// The name of one entry in a store. There are four kinds of names. `Display` writes a text that a store can use as its
-/// key:
+/// The name of one entry in a store. There are four kinds of names. `Display` writes a text that a store can use as the
+/// key of the entry:
 ///
 /// | entry | text |
 /// | --- | --- |
@@ -209,7 +209,7 @@ impl MutexName {
         self.mark(self.mutex(), format!("cancel {token}"))
     }
 
-    /// Returns the name of the mutex. A lease shares its mutex with the claims, permits and markers under it.
+    /// Returns the name of the mutex, which a lease shares with its claims, permits and markers.
     pub fn mutex(&self) -> &str {
         &self.0.mutex
     }

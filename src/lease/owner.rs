@@ -11,7 +11,8 @@ use crate::base::per_process::PerProcess;
 
 /// The id of one acquisition. No other acquisition has this id, on any host, in any process, in any thread.
 ///
-/// Only the owner of a lease can release or extend the lease. The id does not depend on the name of the host.
+/// Only the owner of a lease can release or extend the lease. Several hosts may have one name, because the id does not
+/// depend on the name of the host.
 ///
 /// ```
 /// use soloist::store::Owner;
@@ -30,8 +31,8 @@ pub struct Owner {
 impl Owner {
     /// Makes a new owner. It consists of a random id of this process, the process id, and a counter.
     ///
-    /// A child process made by `fork` gets another random id. Its process id alone could equal the id of an ended
-    /// process.
+    /// A child process made by `fork` gets another random id. A copy of the parent's random id would not be enough,
+    /// because two children, one after the other, can have equal process ids.
     pub fn unique() -> Self {
         static PROCESS: PerProcess<OnceLock<Uuid>> = PerProcess::new();
         static SERIAL: AtomicU64 = AtomicU64::new(1);

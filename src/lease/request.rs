@@ -43,8 +43,9 @@ impl LeaseRequest {
     /// Makes a request for `name` and `term`, with a new owner.
     ///
     /// Make the request right before you send it, because the deadline of the lease counts from this call. Send each
-    /// request only once, and make a new request for a retry. After an error, the store may later release the name for
-    /// the owner of the failed request. If the retry had this owner, too, its lease would end then.
+    /// request only once, and make a new request for a retry. After an error, the store may not know whether it granted
+    /// the request. So it may later release any lease of the request's owner. A retry by this owner would then lose its
+    /// lease.
     ///
     /// ```
     /// use soloist::store::LeaseRequest;

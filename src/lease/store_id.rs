@@ -16,7 +16,8 @@ use std::ptr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StoreId {
     address: usize,
-    /// The type of the value. It is needed because a value and its first field can have equal addresses.
+    /// The type of the value at `address`. The address is not enough, because a value and its first field can have
+    /// equal addresses.
     kind: &'static str,
 }
 

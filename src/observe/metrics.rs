@@ -22,8 +22,8 @@ use crate::outcome::skip_reason::SkipReason;
 /// rules and a dashboard for them.
 ///
 /// Install the recorder before the first tick of the schedule, because that tick creates the metrics. Counters begin
-/// with 0. Several schedules can share one `Metrics` in an `Arc`. Then events with one name are counted together, and
-/// all stores are counted together.
+/// with 0. Several schedules can share one `Metrics` in an `Arc`. Then events with equal names share their metrics, and
+/// all stores share theirs.
 ///
 /// ```
 /// use soloist::observe::Metrics;
@@ -44,7 +44,7 @@ pub struct Metrics {
     events: RwLock<HashMap<Box<str>, OfEvent>>,
 }
 
-/// The metrics that are not separate for each event.
+/// The metrics that all events share.
 struct OfAll {
     admission: Histogram,
     lowest_remaining: LateGauge,

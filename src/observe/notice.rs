@@ -73,10 +73,10 @@ impl<'a> Notice<'a> {
         self.posted.map_or_else(|| self.clock.now(), |posted| posted.at)
     }
 
-    /// Returns the number of a notice that a separate thread delivers. The first such notice of a store has
-    /// number 1. A separate thread delivers the notices of the renewal thread, because a renewal must not wait for observers.
-    /// If a number is missing, notices were dropped, because 1,000 notices were waiting for slow observers. `None`: the
-    /// thread that took the step delivers the notice.
+    /// Returns the number of a notice of a store's renewal thread. The first such notice of a store has number 1. A
+    /// separate thread delivers these notices, because a renewal must not wait for observers. If a number is missing,
+    /// its notice was dropped, because 1,000 notices were waiting for slow observers. `None`: the notice is of another
+    /// thread.
     pub fn sequence(&self) -> Option<u64> {
         self.posted.map(|posted| posted.sequence)
     }
@@ -102,8 +102,8 @@ impl<'a> Notice<'a> {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Step<'a> {
-    /// The first step of a schedule. It comes before the first due event, at the beginning of the loop, or before a
-    /// backfill. The step comes again after the events of the schedule have changed.
+    /// The schedule begins its loop, a backfill, or a tick with due events. The step comes the first time, and again
+    /// the first time after the events of the schedule have changed.
     #[non_exhaustive]
     Begins {
         /// The names of all events.
@@ -111,8 +111,7 @@ pub enum Step<'a> {
     },
     /// The event was removed from the schedule. A run that is already running continues.
     Removed,
-    /// An occurrence of the event is due in the tick that begins now. Or the occurrence was missed, and is caught up
-    /// now.
+    /// An occurrence of the event is due in the tick that begins now, or was missed and is caught up now.
     #[non_exhaustive]
     Due {
         /// The time since the occurrence.
@@ -122,8 +121,8 @@ pub enum Step<'a> {
     },
     /// The occurrence does not run.
     Skipped(&'a SkipReason),
-    /// The occurrence waits in the queue of its event, behind a run or behind other occurrences. An occurrence of a
-    /// backfill waits for the lease instead, and not in the queue.
+    /// The occurrence waits in the queue of its event, behind a run or behind other occurrences. A backfill does not
+    /// use the queue: its occurrence waits for the lease, and the place is 1.
     #[non_exhaustive]
     Queued {
         /// The place of the occurrence when it begins to wait in the queue, counted from 1.
@@ -166,12 +165,12 @@ pub enum Step<'a> {
         /// The number of the attempt, from 2.
         attempt: u32,
     },
-    /// The run was cancelled while its task was running or was waiting for a retry. The first thread that notices the
-    /// cancellation reports the step, so the step comes at most once in a run.
+    /// The run was cancelled while its task was running, or while the run was waiting for a retry. The step comes at
+    /// most once in a run: only the first thread that notices the cancellation reports it.
     Cancelled(CancelReason),
     /// The task is still running, five seconds after its timeout.
     DoesNotStop,
-    /// The lease is lost, so that another run of the event can start.
+    /// The lease is lost: from now on, another run of the event can start.
     #[non_exhaustive]
     LeaseLost {
         /// The name of the lease; `None` if the loss was noticed only at the release.
@@ -183,8 +182,8 @@ pub enum Step<'a> {
     Ended(&'a RunOutcome),
     /// A hook of the run failed. This step follows [`Ended`](Self::Ended).
     HookFailed(&'a HookFailure),
-    /// The task did not end in time, and the schedule no longer waits for it. Either the task is a future, or the
-    /// process ends because the grace of its shutdown is over.
+    /// The task did not end in time, and the schedule no longer waits for it. Either the task is a future whose runtime
+    /// has stalled, or the process ends because the grace of its shutdown is over.
     LeftBehind,
     /// The lease was released, or could not be released.
     Released(&'a Release),
@@ -193,10 +192,11 @@ pub enum Step<'a> {
     Renewed {
         /// The number of leases.
         leases: usize,
-        /// The number of leases that had less than half of their term left. For example, earlier attempts to renew them
-        /// failed, or the process was suspended.
+        /// The number of leases that were renewed late: at the request, less than half of the term was left. The time
+        /// that is kept for stopping the task is not counted as part of the term. Earlier attempts may have failed, or
+        /// the process may have been suspended.
         late: usize,
-        /// The least time that any of these leases had left.
+        /// The least time that any of these leases had left when the renewal was requested.
         lowest: Duration,
     },
     /// Leases of this schedule could not be renewed yet. The renewal is retried until the leases end.

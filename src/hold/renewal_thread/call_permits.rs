@@ -1,6 +1,6 @@
-//! Permits limit the number of calls that block a thread. An operator's call needs a permit, and so does a dropped
-//! call: its future was dropped while its thread still waits for the store. Each such call needs a thread, and usually
-//! a connection.
+//! Call permits limit the number of threads that calls block. Each operator's call takes a permit. A call whose future
+//! is dropped takes a permit, too, because its thread still waits for the store. Each blocked thread usually has a
+//! connection.
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -13,11 +13,12 @@ pub(crate) const MOST_CALLS: usize = 16;
 #[derive(Clone)]
 pub(crate) struct CallPermits(Arc<Semaphore>);
 
-/// The thread's part of a call. The thread drops this part when the call has ended. If the future was dropped before
-/// the end of the call, this part has a permit.
+/// The thread's part of a call. The thread drops this part when the call has ended. The part gets a permit if the
+/// future is dropped earlier, and a permit is free.
 type ThreadSide = OnceLock<OwnedSemaphorePermit>;
 
-/// The future's part of a call. If the future drops its part before the call has ended, the call takes a permit.
+/// The future's part of a call. If this part is dropped before the call has ended, the thread's part gets a permit, if
+/// a permit is free.
 pub(crate) struct FutureSide {
     calls: CallPermits,
     thread: Weak<ThreadSide>,

@@ -27,7 +27,8 @@ pub(super) fn by_schedule(due: &DueRenewals, answers: &[Result<bool, MutexError>
             all.push(Renewals::of(observers));
             all.len() - 1
         });
-        // A renewal is late if less than half of the usable term is left. Without a delay, two thirds are left.
+        // The renewal is late if, at its request, less than half of the usable term was left until the deadline. A
+        // renewal without a delay is requested when at least two thirds are left.
         all[at].count(answer, *lasted, *lasted < due.term.get().saturating_sub(held.stopping) / 2);
     }
     all.retain(Renewals::is_reported);
