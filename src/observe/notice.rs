@@ -196,7 +196,8 @@ pub enum Step<'a> {
         /// that is kept for stopping the task is not counted as part of the term. Earlier attempts may have failed, or
         /// the process may have been suspended.
         late: usize,
-        /// The least time that any of these leases had left when the renewal was requested.
+        /// The shortest time that was left for the renewal of one of these leases. The time in which a cancelled
+        /// command or future can stop does not count.
         lowest: Duration,
     },
     /// Leases of this schedule could not be renewed yet. The renewal is retried until the leases end.
@@ -204,7 +205,7 @@ pub enum Step<'a> {
     NotRenewed {
         /// The number of leases.
         leases: usize,
-        /// The least time that any of these leases has left.
+        /// The shortest time that is left for the renewal of one of these leases, as in [`Renewed`](Self::Renewed).
         lowest: Duration,
         /// The error of the store.
         error: &'a MutexError,
@@ -231,8 +232,8 @@ pub enum Step<'a> {
         /// The name of the schedule.
         schedule: &'a str,
     },
-    /// A tick of the loop begins this long after its time: five seconds or more. The delay by a
-    /// [jitter](crate::Event::jitter) is not counted.
+    /// A tick of the loop begins late by this time: five seconds or more. A delay by a [jitter](crate::Event::jitter)
+    /// is planned, and does not count.
     TickLate(Duration),
     /// The loop is awake. The step comes in each tick and at least once a minute. A separate thread delivers the step,
     /// so that the loop does not wait for observers. The step is left out while observers are still busy with the last

@@ -19,9 +19,9 @@ use crate::base::error::debug_as_display;
 #[non_exhaustive]
 pub enum CancelReason {
     /// The run lost its lease: the lease was not renewed in time, an operator broke the lease, or the store lost the
-    /// lease. Another run can now be admitted while this run is still running. If a clone of a [`Run`](crate::Run) is
-    /// left after the end of the run, the clone gets this reason, too, even if the run had no lease. If such a clone
-    /// waits for a cancellation, the wait ends.
+    /// lease. Another run can now be admitted while this run is still running. A clone of a [`Run`](crate::Run) can
+    /// exist for longer than the run. After the end of the run, the clone is cancelled for this reason, too, even if
+    /// the run had no lease. So a clone that waits for a cancellation does not wait forever.
     LeaseLost,
     /// The task took longer than its [`timeout`](crate::Event::timeout).
     TimedOut,
@@ -56,8 +56,8 @@ impl CancelReason {
         matches!(self, Self::Replaced | Self::Unlocked)
     }
 
-    /// Returns whether a process or an operator asked the run to stop. If so, an error of the task is logged as a
-    /// cancellation, and not as a failure.
+    /// Returns whether the run was asked to stop: by a shutdown, for a later occurrence, or by an operator. If so, an
+    /// error of the task is logged as a cancellation, and not as a failure.
     pub(crate) fn is_request(self) -> bool {
         self == Self::ShuttingDown || self.is_for_the_lease()
     }

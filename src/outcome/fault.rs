@@ -37,8 +37,8 @@ impl Fault {
         error.downcast_ref::<Cancelled>().map(Cancelled::reason)
     }
 
-    /// Returns whether the task was started and then ended by itself, and not because of a cancellation or the end of
-    /// its runtime.
+    /// Returns whether the task was started and then ended by itself. A task that was cancelled, or that its runtime
+    /// dropped, did not end by itself.
     pub(crate) fn is_of_the_task(&self) -> bool {
         let was_dropped = matches!(self, Self::Failed(error) if error.is::<TaskDropped>());
         !was_dropped && !self.is_not_started() && self.cancellation().is_none()
@@ -97,7 +97,7 @@ impl fmt::Debug for Fault {
 #[error(transparent)]
 struct NotStarted(BoxError);
 
-/// The error of a future that its runtime dropped before the end of the future.
+/// The error of a future that its runtime dropped before the future was ready.
 #[derive(Debug, thiserror::Error)]
 #[error("the runtime of the event ended, or dropped the task")]
 pub(crate) struct TaskDropped;

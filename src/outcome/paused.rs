@@ -38,14 +38,14 @@ impl Pause {
         Self { holder }
     }
 
-    /// Returns the first process that paused the schedule or the event, with the start and the end of the pause.
-    /// `None`: the store does not record holders.
+    /// Returns the process that began the pause, with the start and the end of the pause. A later call that moves the
+    /// end does not change the process. `None`: the store does not record holders.
     pub fn holder(&self) -> Option<&Holder> {
         self.holder.as_ref()
     }
 
-    /// Returns the reason that the first process gave for the pause. `None`: that process gave no reason, or the store
-    /// does not record reasons.
+    /// Returns the reason that was given when the pause began. `None`: no reason was given, or the store does not
+    /// record reasons.
     pub fn why(&self) -> Option<&str> {
         self.holder.as_ref()?.reason()
     }

@@ -41,7 +41,7 @@ pub struct RunOutcome {
     pub(crate) cancelled: Option<CancelReason>,
     pub(crate) token: Option<FencingToken>,
     pub(crate) release: Option<Release>,
-    /// Boxed, because most runs have none of these fields, and a report has many outcomes.
+    /// Boxed, so that an outcome is small: most runs have none of these fields, and a report has many outcomes.
     pub(crate) details: Option<Box<OutcomeDetails>>,
 }
 
@@ -117,8 +117,8 @@ impl RunOutcome {
         }
     }
 
-    /// Returns why the failed task was not [retried](crate::Event::retry), although attempts were left. `None`: the
-    /// task did not fail, or no attempts were left.
+    /// Returns why a task that failed by itself was not [retried](crate::Event::retry), although attempts were left.
+    /// `None`: the task did not fail by itself, or no attempts were left.
     pub fn no_retry(&self) -> Option<NoRetry> {
         self.details.as_ref()?.no_retry
     }
@@ -129,10 +129,10 @@ impl RunOutcome {
         self.took
     }
 
-    /// Returns how late the task started, if it started late by a minute or more. The time counts from the occurrence,
-    /// or from its delayed start if the event has a [jitter](crate::Event::jitter). Such a run waited for earlier
-    /// events in the foreground, for a free thread, or in its queue. For a missed occurrence, the answer is `None`, and
-    /// [`Entry::missed_by`](crate::Entry::missed_by) returns the time.
+    /// Returns how late the task started, if it started at least a minute late: the run waited for earlier events in
+    /// the foreground, for a free thread, or in its queue. A delay by a [jitter](crate::Event::jitter) does not count.
+    /// For a missed occurrence, this returns `None`, and [`Entry::missed_by`](crate::Entry::missed_by) returns the
+    /// time.
     pub fn started_late(&self) -> Option<Duration> {
         self.details.as_ref()?.started_late
     }
@@ -172,8 +172,8 @@ impl RunOutcome {
     /// two cases:
     ///
     /// - The lease could not be renewed. For a callback, the time is the deadline of the lease, and another run may
-    ///   have been admitted after the deadline. For a command or a future, the time is that of the cancellation. The
-    ///   cancellation comes before the deadline, by the [`grace`](crate::Event::grace) and one second.
+    ///   have been admitted after the deadline. For a command or a future, the time is that of its cancellation: the
+    ///   [`grace`](crate::Event::grace) and one second before the deadline.
     /// - The store answered that the run no longer holds the lease, because an operator broke the lease or the store
     ///   lost its data. The time is that of the answer, and another run may have been admitted since the last renewal.
     pub fn lease_lost_at(&self) -> Option<DateTime<Utc>> {
@@ -232,8 +232,8 @@ impl RunOutcome {
         }
     }
 
-    /// Returns whether another server may run the occurrence, because the lease was lost before the task started, or
-    /// this process could not start the task.
+    /// Returns whether another server may run the occurrence. It may do so if the lease was lost before the task
+    /// started, or if this process could not start the task.
     #[inline]
     pub(crate) fn leaves_its_occurrence(&self) -> bool {
         let is_prepared = || self.hook_failures().iter().all(|failure| failure.hook != Hook::Before);
@@ -376,7 +376,7 @@ impl fmt::Display for Attempts {
     }
 }
 
-/// A task that ends within this time after its timeout is not shown as late.
+/// If a task ends within this time after its timeout, the outcome does not show the delay.
 const STOPPED_AT_ONCE: Duration = Duration::from_millis(100);
 
 /// The end of a task.

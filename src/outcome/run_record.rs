@@ -287,7 +287,7 @@ fn kept_time(time: DateTime<Utc>) -> DateTime<Utc> {
     DateTime::from_timestamp_micros(time.timestamp_micros().clamp(FIRST, LAST)).unwrap_or(time)
 }
 
-/// Returns `text` as one trimmed line of at most `most` characters. A second call does not change the line.
+/// Returns `text` as one trimmed line of at most `most` characters. Does not change a text that is such a line already.
 fn one_line(text: &str, most: usize) -> Arc<str> {
     // Cut a long text before the escaping, which would otherwise take time for text that is not kept.
     let text: String = text.trim().chars().take(most + 1).collect();

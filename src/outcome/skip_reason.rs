@@ -62,8 +62,9 @@ pub enum SkipReason {
     /// used. The [kind](MutexError::kind) of the error tells these two cases apart.
     StoreUnavailable(MutexError),
     /// The earlier events of the tick took longer than the [claim window](crate::Event::on_one_server) of this event.
-    /// Another server may have run the occurrence, and the claim of that server may have expired by now. Add this event
-    /// before the other events, or run the other events [in the background](crate::Event::in_background).
+    /// Another server may have run the occurrence, and the claim of that server may have expired by now. So this
+    /// process can't know whether the occurrence has run, and skips it. To prevent this, add this event before the
+    /// other events, or run the other events [in the background](crate::Event::in_background).
     TooLate,
     /// The [schedule](crate::Schedule::pause) or the [event](crate::Schedule::pause_event) is paused. The holder is the
     /// process that paused it, with the end and the [reason](Holder::reason) of the pause.
@@ -134,8 +135,8 @@ impl SkipReason {
 
     /// Returns whether the reason is a fault, and not a part of normal operation. For example, a
     /// [stuck](crate::Event::stuck_after) run is a fault. A lease whose start lies [in the
-    /// future](Holder::clock_set_back_by) is a fault, too: its holder may be dead, and an operator must check the
-    /// store's clock.
+    /// future](Holder::clock_set_back_by) is a fault, too: the store's clock was set back after the grant. The lease
+    /// may then last too long, even if its holder is dead, so an operator must check the clock.
     pub fn is_failure(&self) -> bool {
         match self {
             Self::FilterPanicked(_) | Self::StoreUnavailable(_) | Self::NoThread(_) | Self::Stuck { .. } => true,
@@ -145,10 +146,10 @@ impl SkipReason {
     }
 
     /// Returns the name of the other [application](crate::Schedule::named) that holds the lease or the claim. `None`:
-    /// no other application holds it, or one of the two schedules has no name. If two applications have events with
+    /// no other application holds it, one of the two schedules has no name, or the lease has a [mutex
+    /// name](crate::Event::mutex_name) that applications may share on purpose. If two applications have events with
     /// equal names in one store, each application takes occurrences of the other application. To prevent this, give
-    /// each application its own prefix, table or folder. A mutex name that events [share](crate::Event::mutex_name) on
-    /// purpose does not count.
+    /// each application its own prefix, table or folder.
     pub fn other_application(&self) -> Option<&str> {
         self.holder()?.other_application()
     }

@@ -1,5 +1,5 @@
-//! A queue of notices that a separate thread delivers. A thread that posts a notice does not wait for subscribers,
-//! because a subscriber may hang.
+//! A queue of notices that a separate thread delivers. A thread that posts a notice does not wait for observers and
+//! subscribers, because their code may hang.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -47,7 +47,7 @@ impl Delivery {
         }
         if !mem::replace(&mut waiting.has_thread, true) {
             let delivery = Arc::clone(self);
-            // If no thread can be started, the notices wait until another notice is posted.
+            // If no thread can be started now, the notices wait until the next call of `post` starts one.
             waiting.has_thread = spawn_detached(move || delivery.deliver_all());
         }
     }

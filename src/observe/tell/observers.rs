@@ -78,7 +78,7 @@ impl Observers {
         Self(Some(Arc::new(Observing { observers: observers.collect(), clock: clock.clone(), instance })))
     }
 
-    /// Returns these observers with another clock and another instance name.
+    /// Returns these observers with this `clock` and the instance name `instance`, in place of their own.
     pub(crate) fn on(&self, clock: &Clock, instance: Option<Arc<str>>) -> Self {
         let observing = |Observing { observers, .. }: &Observing| {
             Arc::new(Observing { observers: observers.clone(), clock: clock.clone(), instance })

@@ -33,8 +33,8 @@ impl TraceSpan {
         Self(tracing::info_span!(target: "soloist", "tick", now = %Rfc3339(now), due))
     }
 
-    /// Makes the span of a run. The level of the span is `error`, so that a filter for errors keeps the span: only the
-    /// span has the name of the event.
+    /// Makes the span of a run. Only the span has the name of the event; the messages inside of the span do not repeat
+    /// it. So the level of the span is `error`: even a filter that keeps only errors keeps the span.
     #[inline]
     pub(crate) fn of_run(about: About<'_>, instance: Option<&str>) -> Self {
         Self(tracing::error_span!(

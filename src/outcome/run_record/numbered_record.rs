@@ -27,7 +27,7 @@ impl NumberedRecord {
     }
 }
 
-/// Groups the records by their events, without a change of their order.
+/// Groups the records by event. The records of one event keep their order.
 pub(crate) fn by_event(records: &[RunRecord]) -> BTreeMap<&str, Vec<&RunRecord>> {
     let mut events: BTreeMap<&str, Vec<&RunRecord>> = BTreeMap::new();
     for record in records {
@@ -57,8 +57,8 @@ pub(crate) fn add(found: Vec<NumberedRecord>, new: &[&RunRecord], keep: usize) -
     runs
 }
 
-/// Keeps the newest `keep` runs, and returns the others. If none of the kept runs is a success, the newest success is
-/// kept in place of the oldest kept run. So if two or more runs are kept, the log always has the last success.
+/// Keeps the newest `keep` runs, and returns the others. If `keep` is two or more, and none of the kept runs is a
+/// success, the newest success is kept in place of the oldest kept run. So such a log always has the last success.
 pub(crate) fn split_surplus(runs: &mut Vec<NumberedRecord>, keep: usize) -> Vec<NumberedRecord> {
     let keep = keep.clamp(1, MOST_KEPT);
     runs.sort_unstable_by_key(|run| Reverse(run.number));

@@ -95,8 +95,7 @@ impl<'a> AwaitedRuns<'a> {
         waiting.patience(self.next_look)
     }
 
-    /// Waits until a message comes, or until `other` has a message, but not longer than `patience`. Returns whether a
-    /// message came.
+    /// Waits for a message to the loop or in `other`, for at most `patience`. Returns whether there is such a message.
     pub(super) fn hears_within<T>(&self, patience: Duration, other: &Receiver<T>) -> bool {
         let mut either = Select::new();
         either.recv(&self.arrivals);
@@ -140,7 +139,7 @@ impl ArrivalSender {
         }
     }
 
-    /// Ends a task that must stop, or a wait that is over, and returns the time of the next check.
+    /// Stops the task if it must stop, or ends the wait if its time is over. Returns the time of the next check.
     fn look_after(&self, number: usize, run: &mut ActiveRun<'_>) -> Moment {
         match run.awaited() {
             Some((AwaitedPart::Task(control), ..)) => control.enforce(),

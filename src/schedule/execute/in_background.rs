@@ -31,7 +31,7 @@ pub(super) fn run_in_background<'scope, 'a: 'scope>(planned: &[&'a PlannedRun<'a
             }
         }
         request.ask();
-        // The ready runs start first, because observers of the refused runs may be slow.
+        // Start the ready runs first. A refused run calls observers, which may be slow.
         workers.start(&mut request.ready);
         request.refused.drain(..).for_each(|(pending, reason)| refuse_or_queue(pending, reason, scope));
     }

@@ -14,14 +14,14 @@ use crate::schedule::tick_plan::planned_run::PlannedRun;
 use crate::store::event_mutex::held::{Held, Names};
 use crate::time::clock::random_below;
 
-/// The longest random wait after the first claim that another server has won. With each further loss in a row, the
-/// longest wait doubles, up to eight times this value.
+/// The limit of the random wait after another server has won a claim. Each further loss in a row doubles the limit, up
+/// to 64 milliseconds.
 const FIRST_PAUSE: Duration = Duration::from_millis(8);
 
 /// Performs these runs one after another, and records a result for each run.
 ///
-/// The lease of a run is released before any code of the next event is called. The next admission joins the request
-/// with this release if the next run needs no check before its admission, and if both runs use one store. Otherwise the
+/// The lease of a run is released before any code of the next event is called. One request carries this release and the
+/// next admission, if the next run needs no check before its admission, and if both runs use one store. Otherwise the
 /// release is a separate request.
 pub(super) fn run_in_order<'scope, 'a: 'scope>(planned: &[&'a PlannedRun<'a>], scope: &'scope Scope<'scope, '_>) {
     let (mut request, mut taken, mut ended) = (StoreRequest::default(), TakenClaims::default(), Vec::new());

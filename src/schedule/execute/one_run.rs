@@ -43,8 +43,8 @@ pub(super) struct ActiveRun<'a> {
     pub(super) span: TraceSpan,
     admitted: AdmittedRun,
     progress: RunProgress<'a>,
-    /// Whether the schedule no longer waits for the task, although the task may still be running. Then the lease is not
-    /// released, so that no other run starts before the lease ends.
+    /// Whether the schedule no longer waits for the task, although the task may still be running. If so, the lease is
+    /// not released, so that no other run starts before the lease ends.
     is_abandoned: bool,
 }
 
@@ -104,8 +104,8 @@ impl<'a> ActiveRun<'a> {
             }
             _ => None,
         };
-        // Panics of tasks and hooks are caught elsewhere, so only a subscriber of `tracing` can panic here. The other
-        // runs continue.
+        // Panics of tasks and hooks are caught elsewhere, so only a subscriber of `tracing` can panic here. Then this
+        // run counts as panicked, and the other runs continue.
         let performed = contain(|| {
             let _in_span = span.enter();
             match begun {
@@ -130,8 +130,8 @@ impl<'a> ActiveRun<'a> {
 
     /// Returns whether the thread of the loop can perform the next part of the run without a delay for other runs. Such
     /// a part starts a future, or records the end of the future. It calls no hook, and sends no request to the store.
-    /// After the end of a future, a retry may follow. If the event can be paused, the retry may need a request, because
-    /// the store must say whether the event is paused.
+    /// After the end of a future, the answer is also `false` if the event has retries and can be paused: a retry may
+    /// follow, and before a retry, the store may be asked whether the event is paused.
     pub(super) fn needs_no_thread(&self) -> bool {
         let event = self.planned.event;
         let has_begun = matches!(self.progress, RunProgress::Awaits(..));
@@ -379,7 +379,7 @@ impl<'a> PlannedRun<'a> {
         fault.map_or(Ended::Succeeded, Ended::Faulted)
     }
 
-    /// Records when the lease was lost, if it is lost at `now`.
+    /// Records the time at which the lease was lost, if it was lost by `now`.
     #[inline]
     fn note_loss(&self, now: Moment, run: &Run, outcome: &mut RunOutcome) {
         if let Some(moment) = run.held().gone_by(now) {
