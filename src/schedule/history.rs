@@ -134,7 +134,8 @@ impl EventHistory {
     #[inline]
     pub(crate) fn ended(&self, run: &RunningNow, outcome: &RunOutcome) {
         let result = outcome.kind();
-        // The error becomes a text before the lock is taken, because its `Display` is code of the user.
+        // The error becomes a text before the lock is taken, because the error's `Display` is code of the user, which
+        // may be slow.
         let error = if result == OutcomeKind::Succeeded { None } else { outcome.error() };
         let error = error.map(|error| OneLine(error).to_string().into());
         let RunningNow { occurrence, is_backfill, since: started, token, .. } = *run;

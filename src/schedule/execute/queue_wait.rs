@@ -8,16 +8,16 @@
 //! | marker | meaning | exists until |
 //! | --- | --- | --- |
 //! | a place, with a number from 1 | an occurrence waits in this place | the waiter leaves the place; if its process dies, a term later |
-//! | the waiter of an occurrence | this occurrence waits | as for a place |
-//! | the cancellation of a token | the run with this token is to be replaced | five minutes after the last moment at which its writer may still wait |
+//! | the waiter marker of an occurrence | this occurrence waits | as for a place |
+//! | the cancellation of a token | the run with this token is to be replaced | five minutes after the time limit of the waiter that wrote the marker |
 //!
 //! The lease of a run also records the occurrence of the run. A place also records the occurrence that waits in it.
 //!
 //! 1. A new occurrence requests lease and claim, on the condition that no place is held. So it overtakes no waiter.
 //! 2. If a run or a place is the reason for a refusal, the process reads all places and leases in one request. If all
-//!    places are held, the queue is full. Otherwise the process takes a free place and the marker of the occurrence's
-//!    waiter, both or neither. So an occurrence waits only once, and the number of places limits the number of waiters.
-//!    If another process took the place first, this process reads the places again.
+//!    places are held, the queue is full. Otherwise the process takes a free place and the waiter marker of the
+//!    occurrence, both or neither. So an occurrence waits only once, and the number of places limits the number of
+//!    waiters. If another process took the place first, this process reads the places again.
 //! 3. Waiters are ordered by the fencing tokens of their places, because tokens rise with each grant of a mutex. So a
 //!    waiter can take any place, and never moves to another place. The waiter reads the places about once a second.
 //!    If the event allows `n` runs at a time, the first `n` waiters request lease and claim.
@@ -32,8 +32,8 @@
 //! 7. With `Overlap::Replace`, a waiter writes the cancellation of the running run's token. The renewal thread of that
 //!    run reads the cancellation, and cancels the run. If a later occurrence is waiting or running, the waiter of an
 //!    earlier occurrence claims the earlier occurrence, and leaves the queue. Because of this claim, no other server
-//!    runs the earlier occurrence. The latest waiter requests lease and claim. For this, the order of the tokens does
-//!    not matter.
+//!    runs the earlier occurrence. The waiter of the latest occurrence requests lease and claim, whatever the order of
+//!    the tokens.
 
 use std::mem;
 use std::sync::Arc;
@@ -59,8 +59,8 @@ use crate::store::event_mutex::batch::Batch;
 use crate::store::event_mutex::held::{Held, Names};
 use crate::time::clock::{about_a_second, moment::Moment, random_index};
 
-/// The number of races for a place that a process may lose one after another. If a process loses so many, the store
-/// does not report held places correctly, and the process waits about a second.
+/// The largest number of attempts to take a free place, one after another. If another process was faster each time, the
+/// store probably does not report held places correctly, so this process waits about a second before it tries again.
 const MOST_RACES: usize = 20;
 
 /// Records why a run was refused, or lets the run wait for another run. A run by the timetable waits in the queue of
@@ -86,8 +86,8 @@ pub(super) fn refuse_or_queue<'scope, 'a: 'scope>(
 /// Calls `wait`, which returns when the run is admitted or refused. Then performs the run, and releases its lease. If
 /// the run was refused, records the reason.
 fn run_when_admitted(pending: PendingRun<'_>, wait: impl FnOnce() -> Result<AdmittedRun, SkipReason>) {
-    // Panics of the store are caught elsewhere, so only a subscriber of `tracing` can panic here. The other runs
-    // continue.
+    // Panics of the store are caught elsewhere, so only a subscriber of `tracing` can panic here. Its panic is caught,
+    // so that the other runs continue.
     let admitted = contain(|| pending.span.in_scope(wait));
     let panicked =
         |message: Arc<str>| Err(SkipReason::StoreUnavailable(MutexError::panicked("wait in a queue", &message)));
@@ -172,8 +172,9 @@ impl QueuePlace {
         self.mark.is_lost() || self.waiter.is_lost()
     }
 
-    /// Returns whether this place was taken before `other`: tokens rise with each grant of a mutex. If the store keeps
-    /// no holders, the names decide.
+    /// Returns whether this place was taken before `other`. The place that was taken first has the lower token. If the
+    /// store keeps no holders, the token of `other` is not known, and the place with the lower name counts as the
+    /// first.
     fn is_before(&self, other: &Held) -> bool {
         let own = self.mark.lease();
         other.holder().map_or(own.name() < other.name(), |holder| own.token() < holder.token())
@@ -229,7 +230,8 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
     }
 
     /// Takes a free place. If another process takes the place first, reads the places again. `lost` is the owner of a
-    /// place that this wait has lost. The markers of that place may still be held until their term ends.
+    /// place that this wait has lost. The markers of that place may still be held until their term ends; they are no
+    /// reason to skip the occurrence.
     fn join(&self, lost: Option<Owner>) -> Result<QueuePlace, SkipReason> {
         let PlannedRun { event, .. } = self.planned;
         let waiter = queue_markers::waiter(&event.protection.mutex, &event.name, self.planned.id.occurrence);
@@ -280,8 +282,8 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
             LeaseGuard::hold(store, clock, mark, Renewal::WhileItRuns).map_err(SkipReason::StoreUnavailable)
         };
         let (mark, waiter) = (hold(lease), hold(claim));
-        // `hold` returns `None` if this process still renews the marker for another waiter. The store has
-        // granted a held marker again, because the store has lost its data.
+        // `hold` returns `None` if this process already holds the marker, for another waiter. The store granted the
+        // marker a second time, so the store has lost its data.
         let (Some(mark), Some(waiter)) = (mark?, waiter?) else { return Ok(None) };
         let before = if self.queue.replaces { 0 } else { self.queue.places.len() - 1 };
         Ok(Some(QueuePlace { mark, waiter, before, cancelled: None }))
@@ -300,7 +302,8 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         holder.occurrence().is_some_and(|occurrence| occurrence > self.planned.id.occurrence)
     }
 
-    /// Refuses an occurrence that would replace a run, if a later occurrence waits in one of the places in `held`.
+    /// Refuses the occurrence of this waiter if the event has `Overlap::Replace`, and a later occurrence waits in one
+    /// of the places in `held`.
     fn leave_to_a_later_one(&self, held: &[Held]) -> Result<(), SkipReason> {
         let mut waiting = held.iter().filter_map(Held::holder).filter(|_| self.queue.replaces);
         waiting
@@ -308,7 +311,8 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
             .map_or(Ok(()), |later| Err(SkipReason::Replaced(Some(later.clone()))))
     }
 
-    /// Requests lease and claim, if this waiter is one of the first `n`. The event allows `n` runs at a time.
+    /// Requests lease and claim, if this waiter is one of the first `n`; `n` is the number of runs that the event
+    /// allows at a time. With `Overlap::Replace`, the waiter of the latest occurrence requests them.
     fn ask_if_next(&self, place: &mut QueuePlace) -> Result<AdmittedRun, SkipReason> {
         if self.queue.replaces {
             return self.ask_as_the_latest(place);
@@ -351,8 +355,8 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         decision
     }
 
-    /// Asks the run that holds the lease to stop, but only once. If that run has a later occurrence, refuses the
-    /// occurrence of this waiter instead.
+    /// Asks `run`, which holds the lease, to stop, but only once. If `run` has a later occurrence than this waiter,
+    /// refuses the occurrence of this waiter instead.
     fn cancel_run(&self, run: Option<&Holder>, place: &mut QueuePlace) -> Result<(), SkipReason> {
         let PlannedRun { event, clock, store, .. } = self.planned;
         let unknown = || MutexError::unsupported("tell who holds a lease, which `Overlap::Replace` needs");

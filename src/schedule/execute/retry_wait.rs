@@ -1,10 +1,11 @@
-//! The wait of a run between two attempts. The wait needs no thread, because the loop that awaits futures also checks
-//! waits. In the foreground, the caller's thread waits.
+//! The wait of a run between two attempts. The wait of a background run needs no thread, because the loop that awaits
+//! futures also checks waits. A foreground run waits on the caller's thread.
 //!
-//! [`PlannedRun::decide_on_attempt`] decides whether the next attempt may begin: before the wait, and at its end. If
-//! the event can be paused, the function also decides about once a second during the wait. It reads the pause from the
-//! store, because a pause wakes no loop. The lease is renewed during the wait. A shutdown, a request to stop, or the
-//! loss of the lease ends the wait at once, because the signal of the run wakes the loop.
+//! [`PlannedRun::decide_on_attempt`] decides whether the next attempt may begin: before the wait, and at the end of the
+//! wait. The lease is renewed during the wait. A shutdown, a request to stop, or the loss of the lease ends the wait
+//! immediately, because the signal of the run wakes the loop. The beginning of a pause wakes no loop. So if the event
+//! can be paused, the loop also calls the function about once a second during the wait, and the function reads the
+//! pauses from the store.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -61,7 +62,8 @@ pub(super) struct RetryWait<'a> {
     until: Moment,
     /// Wakes the loop when the run changes.
     waiter: TaskWaiter,
-    /// The registration at a test's clock. The clock does not move on before the next decision.
+    /// The registration of the wait at the clock. The clock of a test stops at `until`, and moves on after the next
+    /// decision.
     waiting: Waiting,
 }
 
@@ -112,8 +114,8 @@ impl PlannedRun<'_> {
         };
         let renewals = self.renewal_thread();
         if is_due && is_readable {
-            // From now on, an exit of the process does not release the lease. `false`: the exit has already released
-            // the lease.
+            // If the process exits during the wait, the lease is released. From now on, an exit does not release the
+            // lease. `goes_on` is `false` if the process is exiting already: then no attempt may begin.
             let goes_on = renewals.end_wait(run.held());
             self.check_attempt(run, begun, self.clock.moment())?;
             return if goes_on { Ok(None) } else { Err(NoRetry::ShuttingDown) };
@@ -126,8 +128,8 @@ impl PlannedRun<'_> {
         Ok(Some(RetryWait { planned: self, held, until, waiter, waiting }))
     }
 
-    /// Refuses an attempt that is to begin at the moment `at`, if this process knows a reason without the store.
-    /// Reports a lost lease.
+    /// Refuses an attempt that is to begin at the moment `at`, if this process knows a reason without a read of the
+    /// store. If the run was cancelled, reports the cancellation.
     fn check_attempt(&self, run: &Run, begun: &BegunRun<'_>, at: Moment) -> Result<(), NoRetry> {
         if let Some(reason) = run.held().reason() {
             return Err(reason.into());
@@ -143,8 +145,9 @@ impl PlannedRun<'_> {
         if is_fixed && run.held().end() <= at {
             return Err(NoRetry::LeaseOver);
         }
-        // If the clock was set forward during the run, the next occurrence comes sooner. So the time since the start is
-        // measured on the wall clock and on the monotonic clock, and the longer time counts.
+        // No attempt may begin at or after the next occurrence. If the clock was set forward during the run, that
+        // occurrence comes sooner. So the time since the start is measured on two clocks, the wall clock and the
+        // monotonic clock, and the longer time counts.
         let on_the_wall = (self.clock.now() - running.since).to_std().unwrap_or_default();
         let since_its_begin = self.clock.moment().since(*began).max(on_the_wall) + at.since(self.clock.moment());
         let tick = self.tick.now().max(self.context.now);

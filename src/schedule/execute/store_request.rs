@@ -17,11 +17,11 @@ pub(super) struct StoreRequest<'a> {
     batch: Batch,
     /// The runs whose leases the batch releases, in this order.
     releasing: Vec<ActiveRun<'a>>,
-    /// The claims of runs that did not start.
+    /// The claims of ended runs whose tasks did not start. The batch releases these claims, too.
     unused_claims: Vec<Lease>,
     /// The runs that request an admission.
     admitting: Vec<PendingRun<'a>>,
-    /// The releases of leases and claims that were granted, but are not used.
+    /// The releases of leases and claims that the store has just granted, but that no run uses.
     unused: Batch,
     /// One of the runs: the request goes to the store of this run. `None`: the request is empty.
     of: Option<&'a PlannedRun<'a>>,

@@ -52,8 +52,8 @@ impl<'scope, 'env, 'a: 'scope> Workers<'scope, 'env, 'a> {
         let room = loop {
             self.hear();
             let patience = self.awaited.look_after();
-            // The wanted runs start together or not at all. There is never room for more than `most` runs, so no more
-            // than `most` runs are wanted at once.
+            // The wanted runs start together or not at all. There is never room for more than `most` runs, so `wanted`
+            // is lowered to `most`.
             let most_threads = self.pool.most_threads.load(SeqCst);
             let most = most_threads.max(1);
             let wanted = wanted.min(most);

@@ -230,8 +230,8 @@ impl Schedule {
             return Ok(records.into_iter().map(|record| LoggedRun { record, state: RunState::Ended }).collect());
         }
         let holders = self.holders_of(event);
-        // The log is read a second time: a run may have ended before the leases were read, and its end may be written
-        // by now.
+        // A run may have ended after the log was read, but before the leases were read. The end of the run may be
+        // written by now. So the log is read again, and only the second answer is returned.
         let state = |record: &RunRecord| match &holders {
             _ if record.end().is_some() => RunState::Ended,
             None => RunState::Unknown,

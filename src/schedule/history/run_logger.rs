@@ -72,7 +72,7 @@ struct WaitingRecords {
     after_failure: HashMap<Arc<str>, (FollowUp, usize)>,
     /// The skipped occurrences that are not written yet, by event.
     skips: HashMap<Box<str>, WaitingSkips>,
-    /// The thread that ends the process. The field becomes `None` when the ends of this thread's runs are queued.
+    /// The thread that ends the process, until the runs of this thread are recorded as failed.
     exits_on: Option<usize>,
     is_last: bool,
 }
@@ -210,7 +210,7 @@ impl RunLogger {
     fn begin_to_write(self: &Arc<Self>, mut records: MutexGuard<'_, WaitingRecords>) {
         if records.writer == Writer::Absent {
             let logger = Arc::clone(self);
-            // If no thread can be started now, the next record leads to another attempt.
+            // If no thread can be started now, the next call of this function tries again.
             let has_thread = spawn_detached(move || logger.write_all());
             records.writer = if has_thread { Writer::Idle } else { Writer::Absent };
         } else if !records.is_failing {
@@ -218,8 +218,8 @@ impl RunLogger {
         }
     }
 
-    /// Registers `follow_up`, which is called if the run of `event` that begins now fails, or ends the process. The
-    /// writing thread makes the call after it has written the ends of all runs so far. `follow_up` must not panic.
+    /// Registers `follow_up` for a run of `event` that is about to begin. If this run fails, or ends the process, the
+    /// writing thread calls `follow_up` after it has written all waiting records. `follow_up` must not panic.
     pub(crate) fn after_failure(self: &Arc<Self>, event: &Arc<str>, follow_up: impl Fn() + Send + Sync + 'static) {
         let mut records = self.records_of_this_process();
         records.after_failure.entry(Arc::clone(event)).or_insert_with(|| (Arc::new(follow_up), 0)).1 += 1;
@@ -252,8 +252,8 @@ impl RunLogger {
             let Err(error) = answer else { continue };
             records.put_back(work);
             self.changed.notify_all();
-            // Nothing is logged while the process exits, because a subscriber may wait for a lock that the exiting
-            // thread holds.
+            // The error is not sent to `tracing` while the process exits, because a subscriber may wait for a lock that
+            // the exiting thread holds.
             if !was_failing && !records.is_last {
                 drop(records);
                 trace::runs_not_logged(&error);
@@ -311,8 +311,8 @@ impl RunLogger {
         self.finish();
     }
 
-    /// Waits until all records are written, or one more attempt has failed, but not longer than a few seconds. The
-    /// process may end after this.
+    /// Waits until all records are written, or until one more attempt to write has failed, but at most three seconds.
+    /// After this call, the process may end.
     pub(crate) fn finish(&self) {
         self.finish_until(Clock::system().moment().plus(LAST_WRITES));
     }

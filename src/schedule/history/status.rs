@@ -104,9 +104,9 @@ pub struct EventStatus {
     /// The waiters in the [queue](crate::Event::on_overlap) in the whole fleet, in their order. `None`: the event has
     /// no queue, or the waiters are not known.
     pub waiting: Option<Vec<Holder>>,
-    /// The last run of the event that ended in this process.
+    /// The last ended run of the event in this process.
     pub last_run: Option<LastRun>,
-    /// The last run of the event that succeeded in this process.
+    /// The last successful run of the event in this process.
     pub last_success: Option<LastRun>,
     /// The number of failed runs in this process since the last success. Cancelled runs do not count.
     pub consecutive_failures: u32,
@@ -118,8 +118,8 @@ pub struct EventStatus {
     /// the schedule keeps no log, or the store did not answer.
     pub log: Option<Vec<LoggedRun>>,
     /// The timetable on another server, if it has differed from the timetable on this server for an hour or longer.
-    /// This process finds the other timetable in the claims of that server. The field becomes `None` an hour after the
-    /// last difference.
+    /// This process finds the other timetable in the claims of that server. The field becomes `None` when no claim has
+    /// shown the difference for an hour.
     pub other_timetable: Option<OtherTimetable>,
 }
 
@@ -131,8 +131,9 @@ impl Status {
 }
 
 impl Schedule {
-    /// Returns the present and past runs of the schedule in this process, and the holders and pauses in its stores.
-    /// This is for a status page, a health check or a test. It can be called at any time, even while runs are running.
+    /// Returns the present and past runs of the schedule in this process, and the holders and pauses in its stores. The
+    /// status is for a status page, a health check or a test. This method can be called at any time, even while runs
+    /// are running.
     ///
     /// Each store gets one request. If the schedule has [a log](Self::with_run_log), the log of each event is read,
     /// too. So the call takes as long as the stores take to answer. If a store does not answer,
@@ -246,7 +247,7 @@ impl Schedule {
         for (event, in_status) in events.iter().zip(&mut status.events) {
             match self.runs_of(event) {
                 Ok(runs) => in_status.log = Some(runs),
-                // The reads for the other events would fail, too.
+                // The read for the next event would probably fail, too.
                 Err(error) => return status.store_errors.push(error),
             }
         }

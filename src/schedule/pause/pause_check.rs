@@ -1,4 +1,4 @@
-//! The check for pauses, once for all events of a tick.
+//! The check for pauses, which all events of a tick share.
 
 use std::collections::HashMap;
 use std::slice;
@@ -12,8 +12,8 @@ use crate::schedule::tick_context::outages::Outages;
 use crate::store::{described_store::Store, event_mutex::EventMutex, event_mutex::held::Names};
 use crate::time::{clock::Clock, clock::moment::Moment};
 
-/// The largest age of an answer about pauses in a tick. After this time, the tick reads the pauses again. So after the
-/// beginning of a pause, events can start for this time at most.
+/// The time after which a tick reads the pauses again. Until then, the tick uses the store's last answer. So for up to
+/// a minute after a pause has begun, events can still start.
 pub(crate) const RECHECK_AFTER: Duration = Duration::from_secs(60);
 
 /// Reads in one request which of the markers `marks` the store has. Each such marker is a pause. The pause has a holder
@@ -31,12 +31,14 @@ pub(crate) fn find_pause(mutex: &dyn EventMutex, mark: &MutexName) -> Result<Opt
     Ok(find_pauses(mutex, slice::from_ref(mark))?.next().map(|(_, pause)| pause))
 }
 
-/// The check for pauses that the events of one tick share. The store is read once, and again after a minute.
+/// The check for pauses of one tick. It reads the store once for all events of the tick, and again when the answer is
+/// too old.
 pub(crate) struct PauseCheck<'a> {
     pub(crate) store: &'a Store,
     /// The marker that pauses the schedule.
     pub(crate) of_schedule: MutexName,
-    /// The markers that pause single events of the tick, without the markers that the admission checks.
+    /// The markers that pause single events of the tick, as far as this process must read the markers: see
+    /// `PlannedRun::own_pause_to_read`.
     of_events: OnceLock<Vec<MutexName>>,
     read: Mutex<Option<(Moment, Found)>>,
 }
@@ -54,9 +56,9 @@ impl<'a> PauseCheck<'a> {
         _ = self.of_events.set(of_events); // A tick sets them once.
     }
 
-    /// Refuses a run if the marker `mark` pauses it. The answer of the store may be as old as `max_age`. The first
-    /// caller asks the store; the other callers wait for its answer. With `outages`, a store that was unavailable a
-    /// moment ago is not asked.
+    /// Refuses a run if the marker `mark` pauses it. Uses the store's last answer if the answer is younger than
+    /// `max_age`, and includes `mark`. Otherwise asks the store; meanwhile, callers on other threads wait for the
+    /// new answer. With `outages`, a store that was unavailable a moment ago is not asked.
     pub(crate) fn allows(
         &self,
         mark: &MutexName,
