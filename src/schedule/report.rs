@@ -19,8 +19,9 @@ use crate::time::zone::Zone;
 /// The report of one tick: an entry for every event that was due, in the order in which the events were added.
 ///
 /// `Display` prints a table for a terminal. A report that `main` returns prints only its failures, on standard error.
-/// If there are failures, the process fails. So cron mails only failures. If a signal has ended the tick (see
-/// [`Shutdown`]), a report that `main` returns ends the process by that signal.
+/// Without failures it prints nothing, so cron sends mail only about failures. If there are failures, the process
+/// fails. If a signal has ended the tick (see [`Shutdown`]), a report that `main` returns ends the process by that
+/// signal.
 ///
 /// ```no_run
 /// use soloist::{Event, FileMutex, Report, Schedule};
@@ -155,7 +156,7 @@ pub struct Entry {
     pub(crate) verdict: Verdict,
 }
 
-/// The result of a due event: whether it ran.
+/// The result of a due event: it ran, or it was skipped.
 ///
 /// ```
 /// use soloist::{SkipReason, Verdict};
@@ -213,7 +214,7 @@ impl Entry {
         self.missed_by
     }
 
-    /// Returns whether the event ran: the outcome of the run, or the reason for the skip.
+    /// Returns the verdict: the outcome of the run, or the reason for the skip.
     pub fn verdict(&self) -> &Verdict {
         &self.verdict
     }

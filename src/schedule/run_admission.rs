@@ -23,7 +23,7 @@ use crate::time::clock::moment::Moment;
 pub(crate) struct AdmittedRun {
     pub(crate) run: Run,
     pub(crate) held: ReleaseOnDrop,
-    /// How long the store took to decide, if there are observers.
+    /// How long the store took to decide. Only observers receive this; without observers, it may be zero.
     pub(crate) decided_in: Duration,
     /// The details of the outcome that are known before the start: the wait in the queue, or the error of the store if
     /// the run is unprotected.
@@ -78,8 +78,8 @@ pub(super) fn add_admissions_unless(
 }
 
 /// Takes the best answer to the admissions of a run, which begin at the index `at` of the batch. From the best to the
-/// worst, the answers are: a grant, a held name that excludes the run, a taken claim, an error, a held lease. So the
-/// run counts as overlapping only if every lease is held.
+/// worst, the answers are: a grant, a held name that excludes the run, a taken claim, an error, a held lease. A held
+/// lease is the worst answer, so the run counts as overlapping only if every lease is held.
 #[inline]
 pub(super) fn take_answer(planned: &PlannedRun<'_>, batch: &mut Batch, at: usize) -> Result<Admitted, MutexError> {
     let rank = |answer: &Result<Admitted, MutexError>| match answer {
@@ -105,8 +105,8 @@ pub(super) fn refuse_without_store(planned: &PlannedRun<'_>) -> Result<(), SkipR
     }
 }
 
-/// Refuses a run after its claim window. The claim of the server that ran the occurrence or period may have expired, so
-/// the store would grant the claim again.
+/// Refuses a run after its claim window. Another server may have run the occurrence or period, and that server's claim
+/// may have expired. Then the store would grant the claim a second time.
 fn refuse_late_claims(planned: &PlannedRun<'_>, now: Moment) -> Result<(), SkipReason> {
     if !planned.claims_for_timetable {
         return Ok(());
@@ -116,8 +116,8 @@ fn refuse_late_claims(planned: &PlannedRun<'_>, now: Moment) -> Result<(), SkipR
     if now.since(planned.context.began) > window.saturating_sub(missed_by) { Err(SkipReason::TooLate) } else { Ok(()) }
 }
 
-/// Turns the store's answer, which came at `now`, into a run or a reason to skip the run. Adds an unused grant to
-/// `unused`.
+/// Turns the store's answer, which came at `now`, into a run or a reason to skip the run. Adds the release of each
+/// unused lease or claim to `unused`.
 #[inline]
 pub(crate) fn decide(
     planned: &PlannedRun<'_>,
@@ -147,8 +147,7 @@ fn apply_outage_policy(planned: &PlannedRun<'_>, error: MutexError) -> Result<Ad
     Ok(AdmittedRun { details: Some(Box::new(details)), ..begin_run(planned, None, planned.clock.moment()) })
 }
 
-/// Returns the lease and the claim of a run that has not started, so that both are released at once, without a minimum
-/// hold.
+/// Returns the lease and the claim of a run that has not started. The caller releases both without a minimum hold.
 fn not_started(mut admitted_run: AdmittedRun) -> impl Iterator<Item = Lease> + use<> {
     admitted_run.held.disarm();
     let held = admitted_run.run.held();
@@ -157,7 +156,8 @@ fn not_started(mut admitted_run: AdmittedRun) -> impl Iterator<Item = Lease> + u
 }
 
 /// Begins the run and the renewal of its lease. Refuses the run if the grant came too late. Also refuses the run if
-/// this process still renews a lease of this name, because then the store has lost its data.
+/// this process still renews a lease of this name: the store has granted a held name again, so the store has lost its
+/// data.
 #[inline]
 fn accept_grant(
     planned: &PlannedRun<'_>,

@@ -39,8 +39,8 @@ impl Schedule {
     /// [`on_one_server`](crate::Event::on_one_server) or [`once_per`](crate::Event::once_per) run twice. If an event is
     /// due more often than once a minute, only its latest occurrence up to `now` runs; see
     /// [`run_minute`](Self::run_minute). Events run one after another, in the order in which they were added. Events
-    /// that are [`in_background`](crate::Event::in_background) run at the same time. All events of the tick use this
-    /// `now`, even if the tick takes long.
+    /// that are [`in_background`](crate::Event::in_background) run at the same time as the other events of the tick.
+    /// All events of the tick use this `now`, even if the tick takes long.
     ///
     /// ```
     /// use soloist::{Event, Schedule};
@@ -63,8 +63,8 @@ impl Schedule {
     /// loop may be late. Pass the `now` of one call as the `last` of the next call, so that no minute is left out or
     /// repeated.
     ///
-    /// Only the occurrences of the last five minutes before `now` run, because the claims of other servers on earlier
-    /// occurrences may have expired. The earlier occurrences count as missed: their number is logged, and
+    /// Only the occurrences of the last five minutes before `now` run. Other servers may have run earlier occurrences,
+    /// and their claims may have expired. So the earlier occurrences count as missed: their number is logged, and
     /// [`catch_up`](crate::Event::catch_up) and [`catch_up_all`](crate::Event::catch_up_all) make up for them. The
     /// report has all entries, minute by minute. If `now` is not later than `last`, for example because the clock was
     /// set back, nothing is due.
@@ -146,7 +146,7 @@ impl Schedule {
     }
 
     /// Runs one event for its [last due time](Self::last_due), like a tick: the run makes the claim of the event, and a
-    /// paused event does not run. `None`: the event was not due.
+    /// paused event does not run. `None`: the event was not due in the last five minutes.
     #[cfg(feature = "cli")]
     pub(crate) fn run_last_due(&self, name: &str, now: DateTime<Utc>) -> Result<Option<Entry>, UnknownEvent> {
         let (registry, due) = (self.events.registry(), self.last_due(name, now)?);
@@ -179,9 +179,9 @@ impl Schedule {
         Ok(Some(self.run_alone(planned)))
     }
 
-    /// Returns whether the local time of `now` comes for the second time, and a server claimed the event's due time
-    /// when that local time came first. (If the clocks of a zone are set back, local times come twice.) `false` if the
-    /// event is unknown.
+    /// Returns whether `now` repeats a local time for which a server has claimed the event. (If the clocks of a zone
+    /// are set back, they show some local times twice.) The claim is for the event's last due time, up to the first of
+    /// the two times. `false` if the event is unknown.
     #[cfg(feature = "cli")]
     pub(crate) fn is_claimed_repetition(&self, name: &str, now: DateTime<Utc>) -> Result<bool, MutexError> {
         let registry = self.events.registry();

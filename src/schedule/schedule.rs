@@ -70,21 +70,21 @@ pub struct Schedule {
     pub(super) clock: Clock,
     /// The default term of renewed leases.
     pub(super) lease_term: Term,
-    /// The default zone of timetables. If `with_timezone` got no valid zone, `add` refuses each event with this error.
+    /// The default zone of timetables. The error: `with_timezone` got no valid zone, so `add` refuses each event.
     pub(super) zone: Result<Zone, UnknownZone>,
     pub(super) environment: Option<Arc<str>>,
     pub(super) shutdown: Option<Shutdown>,
     pub(super) on_report: Option<OnReport>,
-    /// Whether failures go to standard error, because no callback receives the reports.
+    /// Whether no callback receives the reports, so that failures go to standard error.
     pub(super) drops_reports: bool,
     /// The runtime that polls the futures of events.
     pub(super) runtime: Option<Runtime>,
-    /// The limit for how many calls of the schedule's [operators](Self::operator) run at the same time.
+    /// Limits how many calls of the schedule's [operators](Self::operator) run at the same time.
     #[cfg(feature = "tokio")]
     pub(super) calls: CallPermits,
-    /// The name and the instance, which are part of each request.
+    /// The names of the application and of the instance, which are part of each request.
     pub(super) label: Option<Arc<Label>>,
-    /// The marker in the store that pauses the schedule, if the schedule has a name.
+    /// The name of the marker that pauses the schedule. `None`: the schedule has no name, and can't be paused.
     pub(super) pause_marker: Option<MutexName>,
     pub(super) observers: Observers,
     /// The observer that keeps the log of runs.
@@ -196,7 +196,7 @@ impl Schedule {
     /// that had a due event, after all runs of the tick have ended. To be notified of each run at its end, use
     /// [`then`](crate::Event::then) or [`on_failure`](crate::Event::on_failure). If the process ends during a tick,
     /// `call` is not called for that tick. In [`work`](Self::work) and [`run_minute`](Self::run_minute), each tick has
-    /// its own thread, so several calls of `call` can run at the same time.
+    /// its own thread, so several threads can run `call` at the same time.
     ///
     /// Without this callback, `work` prints failures on standard error, unless there is a subscriber of `tracing`.
     #[must_use = "only the returned schedule has the callback"]
@@ -246,7 +246,7 @@ impl Schedule {
         }
     }
 
-    /// Writes the remaining records and numbers of skips, and waits for these writes, because the loop is over.
+    /// Writes all records and all numbers of skips, and waits for these writes, because the loop is over.
     pub(super) fn finish_run_log_of_loop(&self) {
         if let Some(logger) = &self.run_logger {
             logger.finish_all();

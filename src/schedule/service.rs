@@ -35,7 +35,7 @@ use loop_notices::LoopNotices;
 /// suspended.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 
-/// A tick that is this late or later is reported to observers.
+/// The smallest lateness of a tick that is reported to observers.
 const LATE: Duration = Duration::from_secs(5);
 
 impl Schedule {
@@ -43,10 +43,11 @@ impl Schedule {
     /// drain of the shutdown is over, running runs are cancelled, as with [`with_shutdown`](Self::with_shutdown).
     ///
     /// The loop ticks at the start of each minute with a due event, and at the exact second for events that are due
-    /// more often. Between ticks the loop sleeps. If nothing is due, it wakes up once a minute. The first tick is that
-    /// of the next minute. Otherwise a service that is restarted within a minute would run the events of that minute
-    /// twice. Only events with [`on_one_server`](crate::Event::on_one_server) or [`once_per`](crate::Event::once_per)
-    /// start at once, because their claims prevent a second run.
+    /// more often. Between ticks the loop sleeps. If nothing is due, it wakes up once a minute. Most events first run
+    /// for their next occurrence after the start of the loop. Otherwise a service that is restarted within a minute
+    /// would run the events of that minute twice. Only events with [`on_one_server`](crate::Event::on_one_server) or
+    /// [`once_per`](crate::Event::once_per) run at the start, too, if they were due in the minute before it: their
+    /// claims prevent a second run.
     ///
     /// Each tick has its own thread, so that an event that takes five minutes does not delay later ticks. If the system
     /// has no thread for a tick, its events are skipped as [`NoThread`](crate::SkipReason::NoThread). Without

@@ -150,8 +150,8 @@ impl Schedule {
 }
 
 impl Backfill<'_> {
-    /// Returns the plan with other claims, which have this label. The plan then has all occurrences of the range that
-    /// no backfill has claimed with this label. So the plan also has occurrences that an earlier backfill has run. Two
+    /// Returns the plan with claims that have this label. An occurrence is left out if a backfill has claimed it with
+    /// this label. Other claims do not count, so the plan also has occurrences that an earlier backfill has run. Two
     /// operators who use one label share the work.
     ///
     /// # Errors
@@ -338,7 +338,7 @@ pub enum BackfillError {
         /// The limit that the caller passed.
         most: usize,
     },
-    /// The range does not end after its start.
+    /// The range is empty: its end is not later than its start.
     #[error(
         "the range from {} until {} is empty: write the earlier time first; the end is not part of the range",
         to_the_second(*from), to_the_second(*until)

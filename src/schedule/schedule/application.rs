@@ -1,5 +1,5 @@
-//! The application of a schedule: its name, its instance, and the check for names that another application uses in the
-//! same store.
+//! The application of a schedule: its name, its instance, and the check whether another application uses the names of
+//! its events in the same store.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,8 @@ impl Schedule {
     /// pause finds the schedule by its name. The name does not separate applications in a store: for that, give each
     /// application a prefix, a table or a folder of its own; see [`connect`].
     ///
-    /// - A schedule with a name can be [paused](Self::pause), with all schedules of this name on the same store.
+    /// - A schedule with a name can be [paused](Self::pause), together with all schedules of this name on the same
+    ///   store.
     /// - The [holder](crate::store::Holder::application) of a lease or claim has the name.
     /// - If two applications have an event of one name in one store, each application takes occurrences of the other.
     ///   If both schedules have names, the [report](crate::SkipReason::other_application) of a skipped event says so,
@@ -62,14 +63,14 @@ impl Schedule {
         Ok(schedule.with_label(|label| label.application = Some(name)))
     }
 
-    /// Sets the name by which pauses find the schedule. Does not set the name of the application.
+    /// Sets the name under which the schedule can be paused. Does not set the name of the application.
     pub(crate) fn paused_as(self, name: Arc<str>) -> Result<Self, PauseError> {
         let lease = MutexName::readable_up_to(Arc::clone(&name), LONGEST)
             .map_err(|error| PauseError::Name(error.of("the name of the schedule")))?;
         Ok(Self { pause_marker: Some(lease.mark(name, PAUSED)), ..self })
     }
 
-    /// Returns the name by which pauses find the schedule; empty if the schedule has no such name.
+    /// Returns the name under which the schedule can be paused; empty if the schedule has no such name.
     #[cfg(feature = "cli")]
     pub(crate) fn pause_name(&self) -> &str {
         self.pause_marker.as_ref().map_or("", MutexName::mutex)
@@ -111,7 +112,7 @@ impl Schedule {
         self.label.as_ref()?.application.as_ref()
     }
 
-    /// Returns the instance name of the schedule, or else the default of the process.
+    /// Returns the instance name of the schedule. If the schedule has none, returns the default of the process.
     pub(crate) fn instance(&self) -> Option<Arc<str>> {
         Label::of_this_process(self.label.as_deref()).instance
     }
@@ -172,8 +173,8 @@ impl Schedule {
     }
 }
 
-/// Returns the names of the event's leases and of its latest claim. If the mutex does not have the name of the event,
-/// the leases are left out, because other applications may share them.
+/// Returns the names of the event's leases and of its latest claim. If the `mutex_name` of the event is not the event's
+/// own name, the leases are left out, because other applications may share them.
 fn own_names(event: &Definition, now: DateTime<Utc>) -> impl Iterator<Item = MutexName> + use<> {
     let protection = &event.protection;
     let is_its_own = protection.mutex.mutex() == &*event.name;

@@ -91,7 +91,8 @@ impl ChangeWatch {
     }
 }
 
-/// A registry, and the time until which the schedule had this registry. For the present registry, that time is now.
+/// A registry, and the time until which the schedule had this registry. For the present registry, `until` is the time
+/// at which the loop read the registry.
 pub(in crate::schedule) struct EventsUntil {
     pub(in crate::schedule) until: DateTime<Utc>,
     pub(in crate::schedule) registry: Arc<Registry>,

@@ -1,4 +1,4 @@
-//! The events of a schedule between two changes.
+//! The events that a schedule has from one change to the next.
 
 use std::collections::HashMap;
 use std::mem;
@@ -15,7 +15,7 @@ use crate::lease::{name::MutexName, store_id::StoreId};
 use crate::schedule::history::EventHistory;
 use crate::time::due_index::DueIndex;
 
-/// The events of a schedule between two changes. A tick uses one registry from its beginning to its end.
+/// The events that a schedule has from one change to the next. A tick uses one registry from its beginning to its end.
 #[derive(Clone)]
 pub(crate) struct Registry {
     /// A number that rises with each change.
@@ -61,8 +61,8 @@ impl Registry {
         Ok(())
     }
 
-    /// Replaces the event of this name, and keeps its index and its history. Returns the replaced event. `None`: there
-    /// was no event of this name, so the new event was added.
+    /// Replaces the event that has the name of `event`. The new event has the index and the history of the old event.
+    /// Returns the old event. `None`: there was no event of this name, so the new event was added.
     pub(super) fn replace(&mut self, event: Arc<Definition>) -> Result<Option<Arc<Definition>>, AddError> {
         let Some(at) = self.names.get(&event.name).copied() else { return self.add(event).map(|()| None) };
         self.check_runs_at_a_time(&event, Some(at))?;

@@ -32,9 +32,10 @@ impl TickProgress {
         Self { ticked: vec![TickedInterval { from: now - TimeDelta::nanoseconds(1), until: now }], last: now }
     }
 
-    /// Returns an instant: the tick at `now` runs the occurrences after this instant. `None`: there is no tick at
-    /// `now`, because the loop has already ticked through `now`, or because the loop starts again from `now`. If
-    /// minutes before this tick had no tick, calls `missed` with the beginning and the end of this gap.
+    /// Returns the instant after which the tick at `now` begins: the tick runs the later occurrences, up to `now`.
+    /// `None`: there is no tick at `now`, because the loop has already ticked through `now`, or because the clock was
+    /// set back so far that the loop starts again from `now`. If the loop has left out minutes before this tick, calls
+    /// `missed` with the beginning and the end of this gap.
     pub(super) fn tick(
         &mut self,
         now: DateTime<Utc>,
@@ -76,8 +77,7 @@ impl TickProgress {
         self.ticked.iter().find(|interval| interval.from < now && now <= interval.until)
     }
 
-    /// Returns the end of the interval around `now` through which the loop has ticked. If there is no such interval,
-    /// returns `now`.
+    /// Returns the end of the ticked interval that includes `now`. If no ticked interval includes `now`, returns `now`.
     pub(super) fn ticked_until(&self, now: DateTime<Utc>) -> DateTime<Utc> {
         self.interval_around(now).map_or(now, |interval| interval.until)
     }

@@ -9,13 +9,13 @@ use crate::base::{catch_panic::contain, threads};
 use crate::observe::notice::{About, Step};
 use crate::observe::tell::{observers::Observers, trace};
 
-/// The notices of a loop. A thread delivers them one after another. The thread starts with the loop. So the thread
-/// exists even if the system has no thread for a later tick, and can report this. The default value has no thread: the
-/// caller delivers the notices.
+/// The notices of a loop. A thread delivers them one after another. This thread starts with the loop. So if the system
+/// later has no thread for a tick, this thread can still report it. The default value has no thread: the caller
+/// delivers the notices.
 #[derive(Default)]
 pub(super) struct LoopNotices<'env> {
     posted: Option<Sender<Telling<'env>>>,
-    /// Whether the last `LoopAlive` is not delivered yet.
+    /// Whether the last `LoopAlive` still waits to be delivered.
     is_telling_alive: Arc<AtomicBool>,
 }
 
@@ -34,7 +34,7 @@ impl<'env> LoopNotices<'env> {
         }
     }
 
-    /// Calls `tell` on the thread of the notices. Without that thread, calls `tell` at once.
+    /// Calls `tell` on the thread of the notices. Without that thread, calls `tell` on the caller's thread.
     pub(super) fn tell(&self, tell: impl FnOnce() + Send + 'env) {
         match &self.posted {
             // The receiver exists, because the thread ends only after this sender was dropped.
@@ -43,7 +43,8 @@ impl<'env> LoopNotices<'env> {
         }
     }
 
-    /// Notifies the observers that the loop is awake, unless the last such notice is not delivered yet.
+    /// Notifies the observers that the loop is awake. Does nothing while the last such notice still waits to be
+    /// delivered.
     pub(super) fn tell_alive(&self, observers: &'env Observers) {
         if observers.receive_all_steps() && !self.is_telling_alive.swap(true, Ordering::Relaxed) {
             let is_telling = Arc::clone(&self.is_telling_alive);

@@ -13,8 +13,8 @@ use crate::time::clock::{Clock, moment::Moment};
 impl LeaseGuard {
     /// Acquires like [`acquire_within`](Self::acquire_within), as a future. A separate thread waits, so that no worker
     /// of the runtime is blocked. If the future is dropped, that thread makes no further attempt. If a running attempt
-    /// then gets the lease, the thread releases it. A call whose future was dropped may still wait for the store. If
-    /// sixteen such calls wait, the first attempt begins only after one of these calls has ended.
+    /// then gets the lease, the thread releases it. A call whose future was dropped may still wait for the store. While
+    /// sixteen such calls wait, this call does not begin its first attempt.
     ///
     /// # Errors
     ///

@@ -54,9 +54,9 @@ impl Schedule {
 }
 
 impl Operator {
-    /// Returns a handle with this time limit for each answer, instead of the default of two seconds. If a call has no
-    /// answer by then, the call returns an error. The error names the server and the failure of the last attempt. The
-    /// store may still carry out the call later.
+    /// Returns a handle with this time limit for each answer, instead of the default of two seconds. If a call gets no
+    /// answer within the limit, the call returns an error. The error names the server and the failure of the last
+    /// attempt. The store may still carry out the call later.
     #[must_use = "only the returned handle has the limit"]
     pub fn within(self, limit: Duration) -> Self {
         Self { limit, ..self }
