@@ -52,17 +52,18 @@ use warning::StoreWarning;
 /// 5. **Everything expires**, on the store's own clock, when its term is over. Only a lease with a
 ///    [`lifeline`](Self::lifeline) outlasts its term: it ends with the last process that has the lifeline open. A
 ///    released name is free at once, and stays free if the store's clock is set back. So the store must record that the
-///    name was released. An earlier deadline is not enough. If the clock of a store can be set back, the store calls
+///    name was released. If a release only moved the deadline to an earlier time, a clock that is set back could make
+///    the name held again. If the clock of a store can be set back, the store calls
 ///    [`Holder::seen_at`](crate::store::Holder::seen_at) on every holder that it returns.
 /// 6. **Tokens rise** strictly with every grant of a name, also after an earlier grant expired, was forgotten or
 ///    broken. Tokens also rise over all leases and claims of one [`MutexName::mutex`].
 /// 7. **`Err` means "not known".** If another owner holds the name, a method returns `Ok(None)`, `Ok(true)` or
 ///    `Ok(false)`, never `Err`; only [`lifeline`](Self::lifeline) returns `Err` then. If the store did not answer, a
 ///    method returns `Err`, never `Ok`. No call blocks for longer than its time limit: a few seconds, unless the user
-///    sets another limit. The kind of the error decides about the other events of a tick:
-///    - The store did not answer ([`MutexError::unavailable`]) or refused ([`MutexError::refused`]): the other events
-///      are skipped without a request.
-///    - Only one name can't be used ([`MutexError::unusable`]): the other events are requested.
+///    sets another limit. The other events of a tick depend on the kind of the error:
+///    - The store did not answer ([`MutexError::unavailable`]) or refused the request ([`MutexError::refused`]): the
+///      tick skips the other events without a request.
+///    - Only one name can't be used ([`MutexError::unusable`]): the tick still sends the requests for the other events.
 /// 8. **An admission is all or nothing.** If a lease and a claim are requested together, both are granted, or neither
 ///    of them is. A refused admission does not claim its occurrence.
 ///
@@ -121,13 +122,13 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// It is not known whether the name was acquired. If the store has granted the name, it may release the name later,
-    /// as long as this owner holds it. So never send a request twice: a second grant to this owner could be released in
-    /// this way. To try again, make a new request, which has a new owner.
+    /// It is not known whether the name was acquired. The store may still release the name later, if this owner holds
+    /// it. So never send a request twice: this release could come after the second attempt, and end its lease. To try
+    /// again, make a new request, which has a new owner.
     fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError>;
 
-    /// Returns whether the name is held. The call changes nothing. The answer never admits a run, because another owner
-    /// may acquire the name at once.
+    /// Returns whether the name is held. The call changes nothing. A free name may be acquired by another owner a
+    /// moment later, so the answer never admits a run.
     ///
     /// # Errors
     ///
@@ -211,9 +212,9 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
         self.inner().map_or_else(Clock::system, EventMutex::clock)
     }
 
-    /// Releases leases, then decides on admissions, and fills the slot of each. A tick asks for up to a hundred
-    /// releases and a hundred admissions at once. Requests for different mutexes are independent of one another.
-    /// Requests for one mutex are carried out in their order.
+    /// Releases the leases of a batch, then decides on its admissions. Writes each answer into the slot of its release
+    /// or admission. A tick asks for up to a hundred releases and a hundred admissions in one batch. Requests for
+    /// different mutexes are independent of one another. Requests for one mutex are carried out in their order.
     ///
     /// An admission is all or nothing. The store checks three reasons for a refusal, in this order: a name that
     /// [excludes](crate::store::Admission::unless) the admission is held; the claim is taken; the lease is held.
@@ -226,12 +227,13 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     /// the claim.
     ///
     /// The default works step by step, with `forget`, `exists` and `create`. It reads the excluding names and the
-    /// claim, then acquires the lease, and then the claim. If the claim was taken, the default releases the lease. So a
-    /// lost race consumes no occurrence. A late server reads the claim before it requests the lease, so it does not
-    /// disturb the run of another server. A process that is killed between two steps blocks the event for one term at
-    /// most. For a release with a minimum hold, the default calls [`extend`](Self::extend). After an
-    /// [outage](MutexError::is_outage), the other slots get an error without a request. Override this method if the
-    /// store can carry out a batch, or at least each admission, in one step.
+    /// claim, then acquires the lease, and then the claim. Because the claim is read first, a late server normally
+    /// acquires no lease that would block the run of another server. Because the claim is acquired last, a server that
+    /// does not get the lease claims no occurrence. If the claim was taken, the default releases the lease. If a
+    /// process is killed between two steps, its lease blocks the event for at most one term. For a release with a
+    /// minimum hold, the default calls [`extend`](Self::extend). After an [outage](MutexError::is_outage), the other
+    /// slots get an error without a request. Override this method if the store can carry out a batch, or at least each
+    /// admission, in one step.
     fn carry_out(&self, batch: &mut Batch) {
         match self.inner() {
             Some(inner) => inner.carry_out(batch),
@@ -322,12 +324,12 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     /// Frees a name, whichever owner holds it: an operator's tool. Returns the old holder, or `None` if the name was
     /// not held. Other processes can acquire the name at once. The old run may still be running: it is cancelled when
     /// its next renewal finds that the lease is lost. Before that renewal, the process of the old run may acquire the
-    /// name again. The process then learns from the new grant that the old lease was lost. So it releases the new
-    /// lease, cancels the old run, and is admitted at its next attempt.
+    /// name again. The process then learns from the new grant that the old lease was lost. It releases the new lease,
+    /// cancels the old run, and can acquire the name at its next attempt.
     ///
-    /// If the process of the holder [has ended](Holder::has_ended), a command of that process still runs, and nothing
-    /// stops the command. End its [process group](Holder::process_group) now; otherwise the next run overlaps with the
-    /// command.
+    /// If the holder's process [has ended](Holder::has_ended), only a command of that process has kept the lease. This
+    /// command still runs, and nothing stops it. End its [process group](Holder::process_group) now; otherwise the next
+    /// run overlaps with the command.
     ///
     /// ```
     /// use soloist::{EventMutex, MemoryMutex, MutexName};

@@ -1,4 +1,4 @@
-//! The question and the answer of `held`: names, and their holders.
+//! The question and the answer of `EventMutex::held`: the names to check, and the held names with their holders.
 
 use std::slice;
 

@@ -63,9 +63,9 @@ pub trait RunLog: fmt::Debug + Send + Sync {
     /// A record with an end replaces the earlier record of its run, which has an equal [id](RunRecord::id). A record
     /// without an end is written only if its run has no record yet.
     ///
-    /// Runs are ordered by their first writes and not by clocks, because the clocks of a fleet differ. The newest runs
-    /// are kept. If none of the kept runs succeeded, the last successful run is kept instead of the oldest of them. So
-    /// the last success is always known if `keep` is two or more.
+    /// Runs are ordered by their first writes and not by clocks, because the clocks of a fleet differ. The newest
+    /// `keep` runs are kept. If `keep` is two or more, the log also keeps the last success: if none of these runs
+    /// succeeded, the last successful run is kept in place of the oldest of them.
     ///
     /// # Errors
     ///

@@ -31,8 +31,8 @@ use access::{Access, Origin, accept_link, our_user, refused, why_closed};
 const FLAGS: OFlags =
     OFlags::RDWR.union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
-/// The flags with `NOATIME`. Without `NOATIME`, each read also stores its time, which costs more than the read. Only
-/// the owner of a file is permitted to use this flag.
+/// The flags with `NOATIME`. Without `NOATIME`, the system also stores the time of each read in the file's inode, which
+/// costs more than the read itself. Only the owner of a file is permitted to use this flag.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const QUIETLY: OFlags = FLAGS.union(OFlags::NOATIME);
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
@@ -232,7 +232,8 @@ fn make(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Returns whether another process may just be making the file: the file exists, but this process can't open it yet.
+/// Returns whether another process may be making the file at this moment: the file exists, but this process can't open
+/// it yet.
 fn is_being_made(error: &io::Error) -> bool {
     let errors = [Errno::ACCESS, Errno::EXIST].map(Errno::raw_os_error);
     error.raw_os_error().is_some_and(|error| errors.contains(&error))

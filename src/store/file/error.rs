@@ -48,8 +48,9 @@ impl FileError {
         format!("the file {} can't be used: {}", self.path.display(), self.source)
     }
 
-    /// Returns the `MutexError` for a failed attempt to `verb` the `name`. The error concerns the whole store if the
-    /// disk takes no writes, or if the directory can't be used or entered; otherwise it concerns one name.
+    /// Returns the `MutexError` for an attempt that failed. `verb` is the attempted action, such as `forget`. The error
+    /// concerns the whole store if the disk takes no writes, or if the directory can't be used or entered; otherwise it
+    /// concerns one name.
     pub(super) fn while_trying_to(self, verb: &str, name: impl fmt::Display) -> MutexError {
         use io::ErrorKind::{QuotaExceeded, ReadOnlyFilesystem, StorageFull};
 

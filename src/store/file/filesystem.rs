@@ -63,7 +63,8 @@ pub(super) fn is_overlay(dir: &Path) -> io::Result<bool> {
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn magic_of(dir: &Path) -> io::Result<u32> {
     let kind = rustix::fs::statfs(dir)?.f_type;
-    // The number has 32 bits. On some systems, the type of the field makes it negative.
+    // The number has 32 bits. On some systems, the field has a signed type, and a large number is negative. The cast
+    // restores the number.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::unnecessary_cast)]
     Ok(kind as u32)
 }

@@ -9,7 +9,8 @@ use super::filesystem::is_overlay;
 use super::paths::{LIFE, LOCK, RUNS, RUNS_LOCK, STATE, files_of};
 use crate::store::event_mutex::warning::StoreWarning;
 
-/// Returns the warnings. Opens all files: this also narrows the modes of this user's files.
+/// Returns the warnings. Opens all files of the store: if a file belongs to this user and its mode is too wide, the
+/// opening also narrows the mode.
 pub(super) fn warnings(directory: &Directory) -> io::Result<Vec<StoreWarning>> {
     let path = directory.path();
     let mut warnings = Vec::from_iter(of_its_group(directory));
@@ -42,7 +43,8 @@ fn of_its_group(directory: &Directory) -> Option<StoreWarning> {
 }
 
 fn of_a_directory_above(above: &Path, store: &Path) -> Option<StoreWarning> {
-    // In a sticky directory, only the owner of an entry can rename or remove it.
+    // A directory that all users can write to is safe if it is sticky: then only the owner of an entry can rename or
+    // remove the entry.
     let is_open = above.metadata().is_ok_and(|above| above.mode() & 0o1002 == 0o002);
     let text = format_args!(
         "the directory {0} is not safe: all users can write to it, and can put another directory in place of {1}: run `chmod +t {0}`, \

@@ -1,9 +1,10 @@
-//! The life files of a mutex. A locked life file says that its holder still lives.
+//! The life files of a mutex. A locked life file shows that its holder still lives.
 //!
-//! Only a holder locks a life file exclusively. A read locks the life file in shared mode for a moment, so that several
-//! reads can do so at once. Normally, the read holds the lock of the mutex meanwhile, so it disturbs no create. If the
-//! read did not get the lock of the mutex in time, it locks the life file without that lock. Then a create may find
-//! this life file locked, and uses the life file with the next number.
+//! Only a holder locks a life file exclusively. To learn whether the life file is locked, other code takes a shared
+//! lock on it for a moment; several threads can have a shared lock together. Normally, such a thread also holds the
+//! lock of the mutex, so no grant happens meanwhile. But if a call of `held` does not get the lock of the mutex in
+//! time, it checks the life file without the lock of the mutex. A grant in this moment may find the life file locked;
+//! the grant then uses the life file with the next number.
 
 #[cfg(unix)]
 use std::fs::File;
@@ -30,10 +31,10 @@ pub(super) struct LifeId {
 
 /// A life file that this process has locked. Until this value is dropped, the lock shows that the holder lives.
 ///
-/// Each acquisition opens the file anew, because a second lock on one handle would succeed. No child process inherits
-/// the descriptor by accident. If a command must keep the lease when this process dies, [`lend`](Self::lend) makes a
-/// duplicate for the command. The descriptor and its duplicates share the lock. The lock ends when the last of them is
-/// closed, or when the file is unlocked through one of them.
+/// Each acquisition opens the file anew: on a handle that already has the lock, a second acquisition would get the
+/// lock, too. No child process inherits the descriptor by accident. If a command must keep the lease when this process
+/// dies, [`lend`](Self::lend) makes a duplicate for the command. The descriptor and its duplicates share the lock. The
+/// lock ends when the last of them is closed, or when the file is unlocked through one of them.
 #[derive(Debug)]
 pub(super) struct LifeLock {
     file: OpenFile,
@@ -139,7 +140,7 @@ pub(super) fn with_its_end(holder: Holder) -> Holder {
     holder.survived_by_its_command()
 }
 
-/// Returns whether the process has ended, but its parent has not collected it yet.
+/// Returns whether the process is a zombie: it has ended, but its parent has not collected its exit status yet.
 #[cfg(target_os = "linux")]
 fn is_zombie(pid: u32) -> bool {
     crate::base::process_stat::ProcessStat::read(pid).is_some_and(|process| !process.lives)

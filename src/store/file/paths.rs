@@ -67,8 +67,8 @@ pub(super) fn state_in(dir: &Path, mutex: &str) -> PathBuf {
     dir.join(format!("{}.{STATE}", stem_of(mutex)))
 }
 
-/// Returns the kind of the life file with the number `generation`. A mutex has only the life file with the number 0,
-/// until a lease ends while its holder still lives.
+/// Returns the kind of the life file with the number `generation`. A holder normally uses the life file with the number
+/// 0. If this file is still locked for an earlier holder, the new holder uses the number 1, and so on.
 pub(super) fn life(generation: u32) -> String {
     if generation == 0 { LIFE.to_owned() } else { format!("{LIFE}-{generation}") }
 }

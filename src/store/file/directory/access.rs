@@ -123,8 +123,8 @@ impl Access {
     /// Gives a file of this user the group and the mode that all files of the store have. If root has just made the
     /// file, this also sets its owner to the directory's owner.
     ///
-    /// Failures are ignored: a user who can't open the file gets an error, and [`exposure`](Self::exposure) warns if
-    /// too many users can open it.
+    /// A failed change is ignored, because its effect is reported elsewhere: a user who can't open the file gets an
+    /// error, and [`exposure`](Self::exposure) warns if too many users can open it.
     pub(super) fn settle(&self, file: &File, found: &Metadata, origin: Origin, us: u32) {
         // If root finds its own file in a user's directory, the file keeps its mode. With a narrower mode, the user
         // might not be able to open the file.

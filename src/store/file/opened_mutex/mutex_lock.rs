@@ -1,7 +1,7 @@
 //! The lock of a mutex. A process holds the lock for microseconds, during a decision.
 //!
-//! A wait for the lock has a time limit, so that a stopped process does not stop all other processes. The kernel has no
-//! file lock with a time limit, so a waiting thread tries again and again.
+//! A wait for the lock has a time limit: if a process is suspended while it holds the lock, the other processes must
+//! not wait for ever. The kernel has no file lock with a time limit, so a waiting thread tries again and again.
 
 use std::io;
 use std::thread;
@@ -27,8 +27,8 @@ pub(crate) struct MutexLock(OpenFile);
 pub(crate) enum LockKind {
     /// For a decision on this mutex.
     Exclusive,
-    /// For a decision on another mutex: a name of this mutex can exclude the admission there. Such a decision only
-    /// reads this mutex, so several decisions can have this lock at once.
+    /// For a decision on an admission of another mutex: a name of this mutex can exclude that admission. The decision
+    /// only reads this mutex, so several such decisions can have the lock together.
     Shared,
 }
 
@@ -38,8 +38,8 @@ pub(crate) fn lock_deadline() -> Moment {
 }
 
 impl MutexLock {
-    /// Waits for the lock of `file` until `deadline`. If the deadline has passed, the lock is tried once, without a
-    /// wait.
+    /// Waits for the lock of `file` until `deadline`. If the deadline has passed, tries once to lock the file, and does
+    /// not wait.
     pub(crate) fn wait_for(file: OpenFile, kind: LockKind, deadline: Moment) -> Result<Self, FileError> {
         let mut pause = Duration::from_micros(20);
         loop {

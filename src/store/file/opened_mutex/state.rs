@@ -11,9 +11,9 @@
 //!
 //! A grant writes the whole text anew. If the text is shorter than a block, zeros fill the rest of the block. The line
 //! of each entry begins with a head, and the length of this head never changes. Later changes overwrite the head in
-//! place, which needs no room on the disk. No head lies in two pages of memory, so even a process that is killed has
-//! written a whole head or nothing. After a power loss, a text may be damaged. A text that was cut lacks the line
-//! `end`.
+//! place, which needs no room on the disk. Each head lies within one page of memory, so the write of a head is never
+//! cut: a process that is killed has written the whole head, or nothing of it. A power loss may damage a text. If the
+//! end of the text is lost, the line `end` is missing.
 
 use std::fmt::Write;
 use std::iter;
@@ -30,7 +30,7 @@ use crate::store::file::life_file::LifeId;
 pub(crate) const MAGIC: &str = "soloist-state v1\n";
 const END: &str = "end\n";
 
-/// The size of a page of memory, in bytes. A write of one page is never cut, even if the process is killed.
+/// The size of a page of memory, in bytes. A write within one page is never cut, even if the process is killed.
 pub(crate) const BLOCK: usize = 4096;
 
 // The columns of a head. The head of a claim or a marker is shorter: it ends after the word, which is `alive` in this
@@ -60,14 +60,15 @@ pub(crate) struct StateEntry {
     at: usize,
 }
 
-/// The rule for how long a name is held: the word after its deadline.
+/// The rule for how long a name is held. In the state, the word after the deadline names the rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lasts {
-    /// Until its deadline, but only while its life file is locked.
+    /// The name is held until its deadline, but only while its life file is locked.
     Alive,
-    /// While its life file is locked, even after its deadline, because a command can inherit the life file.
+    /// The name is held while its life file is locked, even after its deadline: a command may have inherited the life
+    /// file.
     Bound,
-    /// Until its deadline: a claim, a marker, or a lease under a minimum hold.
+    /// A claim, a marker, or a lease under a minimum hold: the name is held until its deadline.
     Fixed,
     /// The name is not held any more: it was released.
     Ended,
@@ -106,8 +107,8 @@ impl MutexState {
         self.text.lines().take(3).find_map(|line| line.strip_prefix(word))
     }
 
-    /// Returns the entry of a name, even if the name is not held any more. If the entry is damaged, the error has the
-    /// line of the entry.
+    /// Returns the entry of a name, even if the name is not held any more. If the entry is damaged, returns the entry's
+    /// line as an error.
     pub(crate) fn find(&self, name: &MutexName) -> Result<Option<StateEntry>, &str> {
         let name = escaped(&name.to_string());
         let line = self.lines().find(|(_, line)| is_of(line, &name));
