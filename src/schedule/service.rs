@@ -129,8 +129,8 @@ impl Schedule {
     }
 
     /// Runs one minute, for a binary that cron starts every minute. First, this does what [`run_due`](Self::run_due)
-    /// does at `now`. If events are due more often than once a minute, the call then also ticks at each of their times
-    /// until the end of the minute. The report has all due events, in the order of the ticks.
+    /// does at `now`. If events are due more often than once a minute, the call then also ticks at each of their due
+    /// times until the end of the minute. The report has all due events, in the order of the ticks.
     ///
     /// Each tick has its own thread, so that a task that takes longer than its interval delays no later tick. Of the
     /// occurrences of an event up to `now`, only the latest runs, as in `run_due`. Between its ticks, the call waits in
@@ -209,8 +209,8 @@ struct TickThreads<'scope, 'env> {
     notices: LoopNotices<'env>,
 }
 
-/// Plans the ticks that are due now, for occurrences after `since`. An occurrence belongs to the event that the
-/// schedule had at the time of the occurrence.
+/// Plans the ticks that are due now, for occurrences after `since`. If the schedule's events were changed in this time,
+/// there is one plan for the time before each change, and one for the time after the last change.
 fn plan_ticks(past: &[EventsUntil], present: &EventsUntil, mut since: DateTime<Utc>) -> Vec<TickPlan> {
     let (now, mut plans) = (present.until, Vec::new());
     for EventsUntil { until, registry } in past.iter().chain([present]) {
@@ -264,7 +264,8 @@ mod tests {
         let schedule = Schedule::in_process();
         for number in 0..10_000 {
             let event = Event::call(format!("event {number}"), |_| {});
-            // Half of the events are due in each second of one minute of the year. That minute is not in this hour.
+            // Events with an even number are due in each second of the first minute of the year, the others on 29
+            // February. The hour of this test is in March.
             let event = if number % 2 == 0 { event.every_second().yearly() } else { event.cron("0 0 29 2 *") };
             schedule.add(event).unwrap();
         }

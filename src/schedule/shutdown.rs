@@ -1,5 +1,5 @@
-//! The orderly end of a process: no run starts, running runs can finish, then they are cancelled, and leases are
-//! released.
+//! The orderly end of a process: no run starts, and running runs can finish during the drain. After the drain, the
+//! remaining runs are cancelled. The leases are released when the runs have ended.
 
 use std::fmt;
 use std::sync::Arc;
@@ -189,8 +189,8 @@ impl Shutdown {
         }
     }
 
-    /// Returns whether the shutdown has begun. If the caller then ends work of its own, call [`wait`](Self::wait)
-    /// instead, because `wait` also keeps the process from ending too early.
+    /// Returns whether the shutdown has begun. If your application has other work to end when the shutdown begins, call
+    /// [`wait`](Self::wait) with a `timeout` of zero instead: `wait` also keeps the process from ending too early.
     #[inline]
     pub fn is_triggered(&self) -> bool {
         self.state.has_begun.load(Ordering::Acquire)

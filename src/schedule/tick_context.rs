@@ -25,8 +25,8 @@ pub(crate) struct TickContext<'a> {
     pub(crate) past_filters: bool,
     /// When the tick began.
     pub(crate) began: Moment,
-    /// The instant of the tick. If the runs belong to no tick, this is the smallest instant. For an event with a
-    /// jitter, the `Tick` of the run has an earlier instant, because the delay by the jitter is subtracted.
+    /// The time of the tick, or `MIN_UTC` if the runs belong to no tick. If an event has a jitter, the `Tick` of its
+    /// run has an earlier time than this: the delay by the jitter is subtracted there.
     pub(crate) now: DateTime<Utc>,
     pub(crate) outages: Outages<'a>,
     /// The check for pauses; `None` if the schedule has no name, or the run was started by hand.

@@ -41,7 +41,7 @@ impl TickPlan {
         self
     }
 
-    /// Returns the plan for a tick that comes later, at `now`.
+    /// Returns this plan for a tick at `now`, which may be later than planned. The plan keeps its occurrences.
     pub(super) fn carried_out_at(mut self, now: DateTime<Utc>) -> Self {
         self.now = now;
         for (event, tick) in self.due.iter_mut().chain(&mut self.maybe_missed) {
@@ -62,7 +62,7 @@ impl Registry {
             let its_own = due[first..].iter().take_while(|(event, _)| event == at).map(|(_, tick)| tick.occurrence());
             its_own.clone().for_each(|due| catch_up.begin(due));
             let minute = Tick::at(now, &timetable.zone).occurrence();
-            // The plan looks for missed occurrences only once a minute.
+            // Only the first tick of a minute looks for missed occurrences.
             if since < minute {
                 let missed = catch_up.begin_candidates(timetable, minute, its_own.min()).into_iter();
                 maybe_missed.extend(missed.map(|missed| (*at, timetable.tick(now, missed))));

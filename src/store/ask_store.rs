@@ -46,8 +46,9 @@ impl Batch {
     fn settle_unanswered<M: EventMutex + ?Sized>(&mut self, mutex: &M, panic: Option<&Arc<str>>) {
         let mut outage = self.outage().cloned();
         let (releases, admissions) = self.slots_mut();
-        // A release without a minimum hold is tried once more, alone. If this owner does not hold the lease now, the
-        // first call may have released it. So the answer is an error, and not `Ok(false)`.
+        // If a release has no minimum hold, `forget` tries it once more. `forget` returns `false` if this owner does
+        // not hold the lease now. But the first call may have released the lease, so `Ok(false)` could be wrong, and
+        // the answer is an error.
         answer_each(releases, &mut outage, LeaseRelease::attempted, |asked| match asked.minimum_hold() {
             None if mutex.forget(asked.lease())? => Ok(true),
             _ => Err(no_answer(asked.attempted(), panic)),

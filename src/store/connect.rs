@@ -25,8 +25,8 @@ use crate::base::escape::{percent_decoded, surplus_around};
 /// | `memory:` | a new, empty [`MemoryMutex`] |
 /// | `file:/var/lib/myapp/locks` | the [`FileMutex`] in this directory; `file:///…` and `file://localhost/…` mean the same |
 /// | `redis://user:password@host:6379/0` | the `RedisMutex` on this server, with the feature `redis`; `rediss://…` over TLS, with the feature `redis-tls`; `redis+unix:///run/redis.sock` on this host; `redis+sentinel://…` and `redis+cluster://…` follow a failover |
-/// | `mysql://user:password@host:3306/database` | the `MysqlMutex` in this database, with the feature `mysql`, over TLS with `?ssl-mode=REQUIRED` and `mysql-tls`; `mariadb://…` means the same |
-/// | `postgres://user:password@host:5432/database` | the `PostgresMutex` in this database, with the feature `postgres`, over TLS with `?sslmode=require` and `postgres-tls`; `postgresql://…` means the same |
+/// | `mysql://user:password@host:3306/database` | the `MysqlMutex` in this database, with the feature `mysql`, over TLS with `?ssl-mode=REQUIRED` and the feature `mysql-tls`; `mariadb://…` means the same |
+/// | `postgres://user:password@host:5432/database` | the `PostgresMutex` in this database, with the feature `postgres`, over TLS with `?sslmode=require` and the feature `postgres-tls`; `postgresql://…` means the same |
 ///
 /// `connect` does not contact a server: if the server is down, the first request to the store fails. A database needs a
 /// table, which `MysqlMutex::create_table` and `PostgresMutex::create_table` make.

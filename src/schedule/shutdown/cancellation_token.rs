@@ -31,8 +31,8 @@ impl From<CancellationToken> for Shutdown {
     }
 }
 
-/// The waker of the token, which triggers the shutdown. This waker lives as long as the token, even after the last
-/// handle of the shutdown was dropped.
+/// A waker that triggers the shutdown when the token is cancelled. The waker lives as long as the token, even after the
+/// last handle of the shutdown was dropped.
 struct Watch {
     shutdown: Weak<ShutdownState>,
     /// `None` after the token was cancelled.

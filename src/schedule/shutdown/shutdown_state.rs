@@ -75,7 +75,7 @@ impl Deadlines {
     }
 }
 
-// With 3 seconds for an unavailable store, drain and grace end within the 30 seconds that Kubernetes waits.
+// The drain, the grace and 3 seconds for an unavailable store are 29 seconds together. Kubernetes waits for 30 seconds.
 const DEFAULT_DRAIN: Duration = Duration::from_secs(20);
 const DEFAULT_GRACE: Duration = Duration::from_secs(6);
 
@@ -152,7 +152,7 @@ impl ShutdownState {
         is_draining
     }
 
-    /// Cancels the running runs, because their drain was ended.
+    /// Cancels the running runs, after [`end_drain`](Self::end_drain) has ended the drain.
     pub(super) fn cancel_runs(&self) {
         self.tell_runs(self.lock());
     }
@@ -173,7 +173,8 @@ impl ShutdownState {
     /// cancelled by their own clocks, so they do not need this thread.
     fn watch_drain(self: &Arc<Self>, deadlines: Deadlines) {
         let running = self.lock().running.clone();
-        // The last run to be cancelled: a run reads its own clock, which can't be read at the moment of another clock.
+        // The moment when the last run is cancelled, on the clock of the runs. The end of the drain in `deadlines` is a
+        // moment of the machine's clock, so it is of no use here.
         let Some(end) = running.iter().map(|run| run.held().drained_by()).max() else { return };
         let clock = running[0].held().clock.clone();
         if end <= clock.moment() {

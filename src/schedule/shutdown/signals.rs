@@ -60,12 +60,12 @@ impl ShutdownState {
             return Ok(());
         }
         if listening_process != 0 {
-            // The ticks and runs of the parent process continue in the parent.
+            // This process is the child of a `fork`. The ticks and runs of the parent continue in the parent, not here.
             (progress.ticks, progress.running) = (0, Vec::new());
         }
-        // From now on, other threads read in `listening_process` that this process listens, and do not call `listen`.
-        // They wait for the lock before they change the state. So they find a state without the ticks and runs of the
-        // parent.
+        // From now on, another thread can find the id of this process in `listening_process`. Such a thread does not
+        // call `listen`. But it needs the lock to change the state, and gets the lock only after the ticks and runs of
+        // the parent were removed.
         self.listening_process.store(std::process::id(), Ordering::Relaxed);
         drop(progress);
         self.start_listener().inspect_err(|_| self.listening_process.store(0, Ordering::Relaxed))
@@ -128,11 +128,12 @@ impl ShutdownState {
             tell_with_timeout(tell);
         }
         if !self.begin(Some(signal), came) {
-            // `trigger` has already begun the shutdown. Because of the signal, the process must end, too.
+            // `trigger` has already begun the shutdown, without a signal. Now `finish` must end the process by this
+            // signal.
             self.lock().signal = Some(signal);
         }
         if self.wait_for_exit(Moment::NEVER, |progress| progress.ticks == 0) {
-            // If `main` has nothing more to do, it returns before this time is over.
+            // Within `MAIN_NOTICES`, `main` can return, or notice the shutdown if it has other work.
             let main_notices = Clock::system().moment().plus(MAIN_NOTICES);
             if self.wait_for_exit(main_notices, |progress| progress.seen_by_application) {
                 self.wait_for_exit(Moment::NEVER, |_| false);
@@ -171,7 +172,8 @@ fn tell_with_timeout(tell: impl FnOnce() + Send + 'static) {
 
 /// Ends the process by this signal, at the end of `main`.
 pub(crate) fn end_by(signal: i32) {
-    // The buffer of standard output may still have text after the last line break.
+    // The process ends without the usual flush of standard output. The buffer may still have text after the last line
+    // break.
     let _ = io::stdout().flush();
     leave(None);
     die_of(signal);

@@ -11,8 +11,8 @@ use crate::schedule::schedule::Schedule;
 use crate::store::{described_store::Store, event_mutex::EventMutex, event_mutex::batch::Batch};
 use crate::time::{clock::Clock, clock::moment::Moment};
 
-/// How long an unavailable store is not asked again. A tick may last for hours, and the store may answer again
-/// meanwhile.
+/// The time for which an unavailable store is not asked again. Then it is asked again, because a tick may last for
+/// hours.
 const NOT_ASKED_FOR: Duration = Duration::from_secs(60);
 
 /// The outages of one tick. The first request to a store is sent alone, and the other requests wait for its answer. So
@@ -39,7 +39,7 @@ impl<'a> Outages<'a> {
     }
 
     /// Sends a batch to a store. If the store was unavailable a moment ago, the admissions are refused, and only the
-    /// releases are sent. The store carries out the releases now, or when it is available again.
+    /// releases are sent. If a release to a server fails, a later call sends it again.
     pub(crate) fn carry_out(&self, store: &Store, clock: &Clock, batch: &mut Batch) {
         let admits = !batch.admissions().is_empty();
         match if admits { self.may_ask(store.id, clock) } else { Ok(()) } {

@@ -131,9 +131,9 @@ impl PlannedRun<'_> {
         }
     }
 
-    /// Remembers that this process ran the occurrence, or that another process or tick waits with the occurrence in the
-    /// queue. A claim of another server is not remembered as a run, because that server releases the claim if it loses
-    /// the lease before the task starts.
+    /// Remembers that this process ran the occurrence, or that the occurrence is in the queue, where another process or
+    /// tick waits to run it. A claim of another server is not remembered as a run, because that server releases the
+    /// claim if it loses the lease before the task starts.
     pub(crate) fn settle_occurrence(&self, catch_up: &CatchUp, verdict: &Verdict) {
         if !self.claims_for_timetable {
             return;

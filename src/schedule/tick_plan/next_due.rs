@@ -69,9 +69,10 @@ impl Schedule {
     }
 
     /// Returns the starts in this range, with their events, in the order of time. The range includes its start, but not
-    /// its end. If events start at the same time, they come in the order in which they were added. Windows count, but
-    /// filters are not called, and stores are not asked. An event starts at its occurrences, or later by its
-    /// [`jitter`](crate::Event::jitter). A range that ends before its start is empty, as in Rust.
+    /// its end. If events start at the same time, they come in the order in which they were added. Occurrences outside
+    /// of an event's windows, such as [`between`](crate::Event::between), are left out. Filters are not called, and
+    /// stores are not asked. An event starts at its occurrences, or later by its [`jitter`](crate::Event::jitter). A
+    /// range that ends before its start is empty, as in Rust.
     ///
     /// ```
     /// use soloist::{Event, Schedule};

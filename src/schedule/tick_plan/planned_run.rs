@@ -21,7 +21,7 @@ use crate::store::described_store::Store;
 use crate::store::event_mutex::admission::Admission;
 use crate::time::{clock::Clock, tick::Tick};
 
-/// The longest time for which the runs of a tick share an answer about pauses while they wait for their next attempts.
+/// The longest time for which runs that wait for their next attempts share one answer about pauses.
 const SHARED_FOR: Duration = Duration::from_millis(500);
 
 /// A run that a tick, a backfill or a caller has planned, with everything that the run needs.
@@ -115,8 +115,8 @@ impl<'a> PlannedRun<'a> {
         }
     }
 
-    /// Returns `reason`, with a note if the holder in `reason` belongs to another application. If the mutex does not
-    /// have the name of the event, the holder of a lease gets no note, because applications may share the lease.
+    /// Returns `reason`, with a note if the holder in `reason` belongs to another application. If the name of the mutex
+    /// is not the name of the event, applications may share the lease. Then a holder of the lease gets no note.
     pub(crate) fn note_other_application(&self, reason: SkipReason) -> SkipReason {
         let Definition { name, protection, .. } = self.event;
         let is_its_own = matches!(reason, SkipReason::RanElsewhere(_)) || protection.mutex.mutex() == &**name;
@@ -190,7 +190,8 @@ impl<'a> PlannedRun<'a> {
         }
     }
 
-    /// Returns whether `name` is the marker of a pause. The store has refused the admission because of `name`.
+    /// Returns whether the store refused the admission because of a pause. `name` is the held name that excluded the
+    /// admission.
     pub(crate) fn is_pause(&self, name: &MutexName) -> bool {
         self.pause_markers().any(|mark| mark == name)
     }
@@ -205,8 +206,8 @@ impl<'a> PlannedRun<'a> {
         }
     }
 
-    /// Checks for all pauses, even for those that the admission normally checks. An admission that the store did not
-    /// answer has checked no pause.
+    /// Checks for all pauses, even for those that the admission normally checks. An event that runs unprotected needs
+    /// this check, because it has no answer to its admission.
     pub(crate) fn look_for_each_pause(&self) -> Result<(), SkipReason> {
         let TickContext { outages, pauses: Some(pauses), .. } = self.context else { return Ok(()) };
         self.pause_markers().try_for_each(|mark| pauses.allows(mark, RECHECK_AFTER, Some(outages), self.clock))
@@ -218,8 +219,8 @@ impl<'a> PlannedRun<'a> {
     }
 
     /// Checks for all pauses, for a run that waits for its next attempt. If the attempt is due now (`is_due`), the
-    /// store is asked. Otherwise, a recent answer is enough. A store that was unavailable is asked, too, because the
-    /// run waits for its answer.
+    /// store is asked. Otherwise, a recent answer is enough. A store that was unavailable a moment ago is asked, too,
+    /// because the attempt begins only after an answer.
     pub(crate) fn look_for_pauses_again(&self, is_due: bool) -> Result<(), SkipReason> {
         let Some(pauses) = &self.context.pauses else { return Ok(()) };
         let max_age = if is_due { Duration::ZERO } else { SHARED_FOR };

@@ -156,8 +156,8 @@ impl Admission {
         request.expect("an admission is made with a lease, a claim, or both")
     }
 
-    /// Makes the grant of this admission: the lease and the claim get `token`. A store that decides in one step calls
-    /// this method.
+    /// Makes the grant of this admission: the lease and the claim get `token`. This is for a store that grants both in
+    /// one step.
     #[inline]
     pub fn granted(&self, token: FencingToken) -> Grant {
         Grant {
@@ -192,9 +192,9 @@ impl Admission {
 pub enum Admitted {
     /// The store granted all that was requested: the lease, the claim, or both.
     Granted(Grant),
-    /// Nothing was granted, because the lease is held. The holder is `None` if the store does not know it.
+    /// Nothing was granted, because the lease is held. `None`: the store does not know the holder.
     LeaseTaken(Option<Holder>),
-    /// Nothing was granted, because the occurrence is claimed. The holder is `None` if the store does not know it.
+    /// Nothing was granted, because the occurrence is claimed. `None`: the store does not know the holder.
     ClaimTaken(Option<Holder>),
     /// Nothing was granted, because a name that [excludes](Admission::unless) the admission is held.
     Excluded(Held),

@@ -192,7 +192,7 @@ impl<Q, A> Slot<Q, A> {
         &self.asked
     }
 
-    /// Returns the answer, or `None` if the slot is empty.
+    /// Returns the store's answer, or `None` if the store has given none.
     pub fn answer(&self) -> Option<&Result<A, MutexError>> {
         self.answer.as_ref()
     }
@@ -216,7 +216,7 @@ impl<Q, A> Slot<Q, A> {
 }
 
 /// Fills the empty slots one after another with the answers of `ask`. After an outage the store is not asked again, so
-/// that a tick waits for the timeout only once. A panic of `ask` fails only the slot that it was called for.
+/// that a tick waits for the timeout only once. If `ask` panics, only the slot of this call gets an error.
 pub(crate) fn answer_each<Q, A>(
     slots: &mut [Slot<Q, A>],
     outage: &mut Option<MutexError>,
