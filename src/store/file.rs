@@ -11,9 +11,9 @@
 //!   for ever.
 //! - `X.state` is text: the last token, and a line for the lease, each claim and each marker. A grant writes the whole
 //!   text. A text of up to 4 KiB is written in place with one write. A longer text is written to a new file, and the
-//!   new file then replaces the old file by a rename. So even if the process is killed, all of an admission is granted,
-//!   or nothing. Later changes overwrite the head of a line in place, which needs no room on the disk. A renewal writes
-//!   the new deadline; a release writes that the lease has ended.
+//!   new file then replaces the old file by a rename. So even if the process is killed, an admission is granted as a
+//!   whole or not at all. Later changes overwrite the head of a line in place, which needs no room on the disk. A
+//!   renewal writes the new deadline; a release writes that the lease has ended.
 //! - `X.life` is locked while the holder of the lease lives, and a release unlocks it. If a lease ends while its holder
 //!   still lives, the next holder locks `X.life-1`, and so on.
 //!
@@ -103,9 +103,9 @@ use paths::{LOCK, MutexPaths, STATE, files_of, state_in};
 /// | `ended` | no longer |
 ///
 /// A process that is killed can't change its lines. So ignore a line with `alive` if its process does not exist any
-/// more. The number after `group` is the process group of the command, and `fuser DIR/*.life` finds processes that left
-/// the group. The [holder](EventMutex::held), the report and the answer of [`break_lease`](EventMutex::break_lease)
-/// have the process group, too.
+/// more. If a command runs under a lease, its process group is the number after `group`; `fuser DIR/*.life` also finds
+/// processes that left the group. The [holder](EventMutex::held), the report and the answer of
+/// [`break_lease`](EventMutex::break_lease) have the process group, too.
 ///
 /// The files are small, and stay in the directory. Each mutex that was ever requested has three files. Each mutex that
 /// ever excluded an admission has a lock file. Each event with a [log of runs](crate::Schedule::with_run_log) has a
@@ -138,9 +138,9 @@ use paths::{LOCK, MutexPaths, STATE, files_of, state_in};
 /// - a file of a user other than this user and root, unless the group of the directory shares it. A process of root
 ///   also accepts files of the directory's owner.
 ///
-/// If root makes files in the directory of another user, the files belong to that user. So root can pause the schedule
-/// of that user, and the schedule can still open its files. A user who can write to the directory, or to a directory
-/// above it, can still remove the store or its files.
+/// If root makes files in the directory of another user, the files belong to that user. So if root pauses the schedule
+/// of that user, the schedule can still open the files. A user who can write to the directory, or to a directory above
+/// it, can still remove the store or its files.
 ///
 /// Clones are cheap, and share the leases that they hold. These leases end when the last clone is dropped, or when the
 /// process ends. Claims do not end with the process: they only expire. Each lease keeps one file open. Claims are not
@@ -228,7 +228,7 @@ impl FileMutex {
         &self.shared.dir
     }
 
-    /// Returns the directory that is at the store's path now. An error names the state file of `mutex`.
+    /// Returns the directory that is at the store's path now. If this fails, the error names the state file of `mutex`.
     fn directory_for(&self, mutex: &str) -> Result<Arc<Directory>, FileError> {
         self.directory().map_err(FileError::of_directory(&state_in(self.dir(), mutex)))
     }
@@ -254,8 +254,8 @@ impl FileMutex {
     }
 
     /// Decides on one admission. Locks the mutex of the admission, and the mutexes of the names that exclude the
-    /// admission. A missing lock file is made, so that two admissions that exclude each other always lock a common
-    /// file. They are decided one after the other.
+    /// admission. If a lock file is missing, it is made. So two admissions that exclude each other always lock a common
+    /// file, and are decided one after the other.
     fn admit(&self, admission: &Admission, deadline: Moment) -> Result<Admitted, FileError> {
         let name = admission.name();
         let mut names: Vec<&MutexName> = iter::once(name).chain(admission.excluded_by()).collect();
@@ -347,7 +347,8 @@ impl FileMutex {
         Ok(warnings)
     }
 
-    /// Changes the entry of a lease. Returns whether the owner still held the name and `change` returned an entry.
+    /// Changes the entry of a lease. Returns `false`, and changes nothing, if the owner does not hold the name any
+    /// more, or if `change` returns no entry.
     fn change_entry(
         &self,
         lease: &Lease,
@@ -408,7 +409,8 @@ impl FileMutex {
         }
         let (store, lease) = (self.clone(), lease.clone());
         Ok(Lifeline::of(lent).telling(move |process_group| {
-            // An error is ignored. Then the state lacks the process group, and the next renewal reports the error.
+            // If this write fails, only the process group is missing in the state. If the next renewal can't write
+            // either, the renewal reports the error.
             let _ = store.change_entry(&lease, lock_deadline(), |entry| {
                 Some(entry.with_holder(|holder| holder.with_process_group(process_group)))
             });
@@ -509,8 +511,8 @@ impl EventMutex for FileMutex {
         Some(self)
     }
 
-    /// Opens every file in the directory, and warns of files that other users can open. On systems other than Unix, the
-    /// check returns no warnings.
+    /// Opens every file in the directory. Warns if other users can open a file or change the directory, and if a file
+    /// can't be used. On systems other than Unix, the check returns no warnings.
     #[cfg(unix)]
     fn check(&self) -> Result<Vec<StoreWarning>, MutexError> {
         let check = || {

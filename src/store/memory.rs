@@ -106,7 +106,7 @@ impl MemoryMutex {
 }
 
 impl MemoryState {
-    /// Returns the holder of this name, if the name is held.
+    /// Returns the entry of this name, if the name is held.
     fn live(&self, name: &MutexName, now: Moment) -> Option<&MemoryEntry> {
         self.entries.get(name).filter(|entry| entry.is_live(now))
     }
@@ -179,8 +179,7 @@ impl MemoryEntry {
         now < self.until
     }
 
-    /// Returns the holder. The monotonic times of the entry become times of the wall clock, as the wall clock is set
-    /// now.
+    /// Returns the holder. The entry has monotonic times; they are converted to the wall clock, by its present setting.
     fn holder(&self, clock: &Clock, now: Moment) -> Holder {
         let (since, until) = (clock.wall_at(self.since), wall_plus(clock.now(), self.until.since(now)));
         let holder = Holder::of_this_process(self.owner, self.token, self.label.as_deref(), since, until);

@@ -164,8 +164,9 @@ impl MysqlMutex {
     /// TLS must install a provider when it starts: `rustls::crypto::ring::default_provider().install_default()`.
     /// Without a provider, each call fails with an error that says so. The program `soloist` installs a provider.
     ///
-    /// Even without TLS, the driver sends no password in plain text. But others on the network can read and change all
-    /// other data. So [`check`](crate::EventMutex::check) warns of a server without TLS on another host.
+    /// Even without TLS, the driver sends no password in plain text. But attackers on the network can read and change
+    /// everything else that is sent. So [`check`](crate::EventMutex::check) warns of a server without TLS on another
+    /// host.
     ///
     /// # Errors
     ///
@@ -218,9 +219,9 @@ server_builder! {
     /// seconds. The time includes the look-up of the host, the connection, the TLS handshake, the login, and a second
     /// attempt.
     ///
-    /// If another transaction has locked a row, the server waits at least a second for it. With a timeout below four
-    /// seconds, the first attempt can end before this wait is over. The error then concerns the whole store, and not
-    /// only the name.
+    /// If another transaction has locked the row of a name, the server waits for this row, for at least a second. With
+    /// a timeout below four seconds, the first attempt can end before this wait is over. The error then concerns the
+    /// whole store, and not only the name.
     timeout: DEFAULT_TIMEOUT;
 }
 

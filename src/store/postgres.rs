@@ -179,9 +179,10 @@ impl PostgresMutex {
     /// | `postgres://USER:PASSWORD@HOST,HOST/DATABASE?target_session_attrs=read-write` | the first of these hosts that takes writes |
     ///
     /// Without TLS, the store sends no password in plain text to a server on another host. If such a server asks for
-    /// the password in plain text, the call fails. Either the server's `pg_hba.conf` has the method `password`, or an
-    /// impostor answers in the server's place. With the methods `scram-sha-256` and `md5`, no password is sent in plain
-    /// text. A server is on this host if the URL names only sockets, `localhost` and loopback addresses.
+    /// the password in plain text, the call fails. There are two possible causes: the server's `pg_hba.conf` has the
+    /// method `password`, or an impostor answers in the server's place. With the methods `scram-sha-256` and `md5`, no
+    /// password is sent in plain text. A server is on this host if the URL names only sockets, `localhost` and loopback
+    /// addresses.
     ///
     /// Other options go to the driver, for example `application_name`, `options` and `keepalives`.
     ///

@@ -1,4 +1,4 @@
-//! The log of the runs of an event, in a file of lines. The second line names the event.
+//! The log of an event's runs, in a text file. The second line names the event.
 //!
 //! Each write replaces the whole file, so that a reader needs no lock. Writers take a separate lock, so that no
 //! admission waits for them.
@@ -20,7 +20,7 @@ use crate::outcome::run_record::numbered_record::{NumberedRecord, by_event, newe
 use crate::outcome::run_record::skip_count::{SkipCount, add_skips};
 use crate::store::event_mutex::run_log::{EventLog, RunLog};
 
-/// The format: the first line of every log.
+/// The first line of every log. It names the format.
 const MAGIC: &str = "soloist-runs v1\n";
 
 /// The name of a log in errors.
@@ -83,7 +83,7 @@ impl RunsFile<'_> {
         let text = String::from_utf8_lossy(&bytes);
         let mut lines = text.split_inclusive('\n');
         let first = lines.next().unwrap_or_default();
-        // After a power loss, the first line may consist of zeros. Such a file counts as empty.
+        // After a power loss, the first line may consist of zero bytes. Such a file counts as empty.
         if !MAGIC.starts_with(first) && first.bytes().any(|byte| byte != 0) {
             return Err(FileError::of_another_format(file.path(), first.as_bytes(), MAGIC));
         }

@@ -22,8 +22,8 @@ impl ServerAddress for Address {
     const TLS: &'static str = "?ssl-mode=REQUIRED";
 
     fn of_url(url: &mut ServerUrl<'_>) -> Result<Self, InvalidOptions> {
-        // If a password contains a slash, the driver takes the rest of the password for the database, and messages
-        // would show it.
+        // If a password contains a slash, the driver reads the text after the slash as the name of the database.
+        // Messages would then show this part of the password.
         let database = url.place.trim_start_matches('/').split_once('/').map(|(_, database)| database);
         url.refuse_if(
             database.is_some_and(|database| database.contains('@')),
@@ -48,11 +48,11 @@ impl ServerAddress for Address {
         )?;
         let is_relative = options.socket().is_some_and(|path| !path.starts_with('/'));
         url.refuse_if(is_relative, "has a socket that is no absolute path: write ?socket=/run/mysqld/mysqld.sock")?;
-        // The host is set again, as a text. Otherwise the driver would look up the host of the URL in a call that
-        // blocks the thread, and that no timeout can end.
+        // The driver looks up the host of a URL in a call that blocks the thread, and no timeout can end this call. If
+        // the host is set as a text, the driver does not make this call.
         let host = options.ip_or_hostname().trim_start_matches('[').trim_end_matches(']').to_owned();
         let options = OptsBuilder::from_opts(options).ip_or_hostname(host).prefer_socket(false);
-        // Without these settings, the driver would ask the server for them after it has connected.
+        // If these two values were not set here, the driver would read them from the server after each connect.
         let options = options.max_allowed_packet(Some(16 * 1024 * 1024)).wait_timeout(Some(28_800)).into();
         Ok(Self { options, is_encrypted })
     }

@@ -46,13 +46,13 @@ impl Session for Connection {
     const SHORTEN: &'static str = include_str!("statements/shorten.sql");
     const ADMIT: &'static str = include_str!("statements/admit.sql");
     const END: &'static str = include_str!("statements/end.sql");
-    /// `END` also revokes the owner: the statement waits for an open transaction of the owner, and then marks the
-    /// owner's row as released.
+    /// `None`, because `END` also revokes the owner: `END` waits for an open transaction of the owner, and then marks
+    /// the owner's row as released.
     const REVOKE: Option<&'static str> = None;
     const CLEAN_UP: &'static str = include_str!("statements/clean_up.sql");
     const HEALTH: &'static str = include_str!("statements/health.sql");
-    /// Empty, because a trigger of MySQL runs with the rights of its maker. So other users can't run code with the
-    /// rights of this user.
+    /// Empty, because other users can't run code with the rights of this user: in MySQL, a trigger runs with the rights
+    /// of the user who made the trigger.
     const STRANGERS: &'static str = "";
     const LOOK_AT_RUNS: &'static str = include_str!("statements/look_at_runs.sql");
     const LOG_RUNS: &'static str = include_str!("statements/log_runs.sql");
@@ -72,8 +72,8 @@ impl Session for Connection {
         Ok(Self { conn: Some(conn), tables: Tables::new(&target.namespace, Self::QUOTE, ""), runtime })
     }
 
-    /// Returns `false`. If the server has closed the connection, the next request fails, and is retried on a new
-    /// connection.
+    /// Returns `false` without a check. If the server has closed the connection, the next request fails, and is retried
+    /// on a new connection.
     fn is_closed(&mut self) -> bool {
         false
     }
@@ -93,7 +93,7 @@ impl Session for Connection {
             if !failure.is_conflict() && !failure.is_of_one_name() {
                 return Err(failure);
             }
-            // The transaction is still open, with its locks, so it must be rolled back.
+            // After such an error, the transaction may still be open and keep its locks, so it must be rolled back.
             let undone = self.runtime.until(until, conn.query_drop("ROLLBACK")).map_err(Failure::not_asked)?;
             Err(undone.map_or_else(|error| failed(error).undone(), |()| failure))
         })
@@ -111,7 +111,8 @@ fn encrypted(options: OptsBuilder, target: &Target<Address>) -> io::Result<OptsB
         return Ok(options);
     }
     target.tls.config()?; // Checks the certificates, with the error messages that all stores share.
-    // If the process has no provider, the driver would install one. Only the program itself should do that.
+    // If the process has no provider of cryptography, the driver would install one. Only the program itself should do
+    // that.
     if rustls::crypto::CryptoProvider::get_default().is_none() {
         return Err(io::Error::new(io::ErrorKind::InvalidData, NO_PROVIDER));
     }
@@ -132,8 +133,8 @@ async fn read(conn: &mut Conn, statements: &str) -> mysql_async::Result<Vec<Text
     };
     let (mut answer, mut rows) = (conn.query_iter(statements).await?, Vec::new());
     loop {
-        // If a later statement has failed, the answer says that it is empty, and only the next read returns the error.
-        // So the loop reads once more when the answer is empty.
+        // If a statement after the first has failed, `is_empty` returns `true`, and only the next `collect` returns the
+        // error. So the loop calls `collect` once more when the answer is empty.
         let was_empty = answer.is_empty();
         let found: Vec<Found> = answer.collect().await?;
         rows.extend(found.iter().map(|row| (0..row.len()).map(|at| text(row.as_ref(at))).collect::<TextRow>()));

@@ -9,7 +9,7 @@ const READ_ONLY: &str = "read_only is on: connect to the primary if this is a re
 /// Returns the warnings about a server and a table, from the rows of `health.sql`.
 pub(super) fn warnings(health: &[TextRow]) -> Vec<StoreWarning> {
     let values_of = |field: &str| values_of(health, field);
-    // In newer servers, `read_only` has more values than on and off.
+    // In newer servers, `read_only` has more values than on and off. With all of them except off, writes are refused.
     let takes_no_writes = values_of("read_only").iter().any(|state| !["0", "OFF"].contains(state));
     let engine = values_of("engine").into_iter().find(|engine| *engine != "InnoDB");
     let wrong_engine = |engine: &str| {
@@ -28,7 +28,7 @@ pub(super) fn warnings(health: &[TextRow]) -> Vec<StoreWarning> {
     warnings.into_iter().flatten().collect()
 }
 
-/// Returns the oldest version that has `SKIP LOCKED`.
+/// Returns the oldest version of MariaDB, or of MySQL, that has `SKIP LOCKED`.
 fn oldest(version: &str) -> &'static str {
     if version.contains("MariaDB") { "10.6" } else { "8.0" }
 }

@@ -27,13 +27,14 @@ pub(super) fn failed(error: Error) -> Failure {
     })
 }
 
-/// Returns the failure of an error reply. The error came before the commit, unless the server ended the connection or
-/// the statement during the request. (<https://dev.mysql.com/doc/mysql-errors/8.4/en/server-error-reference.html>)
+/// Returns the failure for an error reply. The failure says that nothing was changed, because an error comes before the
+/// commit. Only if the server ended the connection or the statement, the commit may have come first.
+/// (<https://dev.mysql.com/doc/mysql-errors/8.4/en/server-error-reference.html>)
 fn refused(error: &ServerError) -> Failure {
     let (retry, advice) = meaning(error.code, &error.message);
     let failure = Failure::refused(&error.code.to_string(), &error.message, Some(advice), retry);
     let failure = if error.code == LOCK_TIMEOUT { failure.of_one_name() } else { failure };
-    // The server is going down, or the statement or the connection was killed.
+    // With these codes, the server is going down, or the statement or the connection was killed.
     let ended_on_its_way = matches!(error.code, 1053 | 1077 | 1078 | 1079 | 1080 | 1317 | 1927 | 3169 | 4031);
     if ended_on_its_way { failure } else { failure.undone() }
 }

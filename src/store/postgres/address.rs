@@ -39,8 +39,8 @@ impl ServerAddress for Address {
     fn of_url(url: &mut ServerUrl<'_>) -> Result<Self, InvalidOptions> {
         let is_encrypted = url.take_encryption("sslmode", ["disable", "require", "verify-ca", "verify-full"])?;
         url.check_tls(is_encrypted, cfg!(feature = "postgres-tls"))?;
-        // If a password contains a question mark, the driver takes the rest of the password for options, and its errors
-        // would show these options.
+        // If a password contains a question mark, the driver reads the text after the question mark as options. The
+        // driver's errors would then show this part of the password.
         url.refuse_if(
             url.left().contains('@'),
             "has an @ behind the ?: write %40 for the @; in a password, write %3F for a ?",

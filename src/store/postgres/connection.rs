@@ -19,12 +19,13 @@ use crate::store::sql::table_names::Tables;
 use crate::time::clock::moment::Moment;
 
 pub(super) struct Connection {
-    /// The client. It must be dropped before the transport, because the task of the transport runs as long as the
-    /// client exists.
+    /// The client. It must be dropped before the transport: the drop of the transport waits for its task, and this task
+    /// runs as long as the client exists.
     client: Client,
     transport: Transport,
-    /// The settings of each call, which end with its transaction. These settings limit the waits. With them, each
-    /// statement sees all committed rows, so that a lost race is no error. Operators, functions and types are the
+    /// The settings with which each call begins. They last until the call's transaction ends. The timeouts limit how
+    /// long the server waits. The isolation level lets each statement see all rows that are committed: a call that lost
+    /// a race finds the winner's row, and does not fail. The search path makes all operators, functions and types the
     /// server's own, even if another user has made others with equal names.
     settings: String,
     tables: Tables,
@@ -67,7 +68,7 @@ where
     let runtime = DriverRuntime::new().map_err(Failure::not_asked)?;
     let connect = async {
         let (client, connection) = config.connect(by).await?;
-        // If an error ends the connection, the next request returns this error.
+        // The error that ends a connection is ignored, because each later request on this connection fails.
         Ok((client, tokio::spawn(async move { _ = connection.await })))
     };
     let refused = |failure: Failure| failure.while_connecting("max_connections");

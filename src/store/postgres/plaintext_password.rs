@@ -1,8 +1,9 @@
 //! Connections without encryption that send no password in plain text.
 //!
 //! The driver sends the password to any server that asks for it. Only a connector for TLS can read the server's first
-//! message before the driver does. So this module is such a connector, but it encrypts nothing. With the negotiation
-//! "direct", the driver calls the connector at once.
+//! message before the driver does. So this module has such a connector, but the connector encrypts nothing. With the
+//! negotiation "direct", the driver does not first ask whether the server supports TLS: it calls the connector as soon
+//! as the socket is open.
 
 use std::future::{Ready, ready};
 use std::io;
@@ -46,7 +47,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TlsConnect<S> for Plain {
 /// A stream that fails if the server's first message asks for the password in plain text.
 pub(super) struct PasswordGuard<S> {
     stream: S,
-    /// The number of bytes that were read, if all of them match the request for a password, or else `None`.
+    /// The number of bytes read so far that match the request for a password, or `None` after a byte that differs.
     as_expected: Option<usize>,
 }
 

@@ -30,8 +30,9 @@ pub(super) fn failed(error: &tokio_postgres::Error) -> Failure {
     })
 }
 
-/// Returns the failure of an error reply. After such a reply the transaction is undone, unless the server or the
-/// connection ended during its commit. (<https://www.postgresql.org/docs/current/errcodes-appendix.html>)
+/// Returns the failure for an error reply. The failure says that nothing was changed, because an error undoes the
+/// transaction. Only if the server or the connection ended, the commit may have come first.
+/// (<https://www.postgresql.org/docs/current/errcodes-appendix.html>)
 fn refused(error: &DbError) -> Failure {
     let code = error.code().code();
     let (retry, advice) = meaning(code);

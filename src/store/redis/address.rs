@@ -34,7 +34,7 @@ pub(super) enum Topology {
     Standalone,
     /// Nodes of a cluster. Each node knows which node has the slot of the keys.
     Cluster,
-    /// Sentinels. They know which server is the primary of this name. `login` is for the Sentinels.
+    /// Sentinels. They know the address of the primary whose name is in `primary`. `login` is for the Sentinels.
     Sentinel { primary: String, login: RedisConnectionInfo },
 }
 
@@ -88,7 +88,8 @@ impl ServerAddress for Address {
                 (hosts.iter().map(|host| format!("redis://{host}")).collect(), Topology::Cluster)
             }
             "unix" => {
-                // The driver would ignore a user, a password and a host before a path, so they are refused here.
+                // If the URL has a user, a password or a host before the path of the socket, the driver would ignore
+                // them. So they are refused here.
                 let before_path = url.place.strip_prefix("//").filter(|place| !place.starts_with('/'));
                 url.refuse_if(before_path.is_some_and(|place| !place.contains('/')), NO_PATH)?;
                 let what = "has something before its path: write redis+unix:///run/redis.sock";

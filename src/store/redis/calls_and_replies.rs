@@ -17,8 +17,8 @@ use crate::store::server::failure::Failure;
 use crate::store::server::server_clock::{ServerClock, instant};
 use crate::time::{clock::Clock, clock::moment::Moment};
 
-/// Returns the call of the script that carries out `request`. The caller waits for the reply until `until`. A revoked
-/// owner is granted nothing more for the time `revoked_for`.
+/// Returns the call of the script that carries out `request`. `until` is the deadline of the call. `revoked_for` is the
+/// time for which the server grants nothing more to an owner that `request` revokes.
 pub(super) fn carry_out(
     prefix: &Prefix,
     request: Request<'_>,
@@ -52,9 +52,8 @@ pub(super) fn carry_out(
     CARRY_OUT.call(&keys).arg(arguments).take()
 }
 
-/// Reads the reply to a request, and stores the server's time in `clock`. `asked_before` is the time since the call
-/// began, if the server may have carried out an earlier attempt. If that attempt released a name, this attempt finds
-/// the name free.
+/// Reads the reply to a request, and stores the server's time in `clock`. If the server may have carried out an earlier
+/// attempt, `asked_before` is the time since the call began; otherwise it is `None`.
 pub(super) fn carried_out(
     request: Request<'_>,
     reply: &Value,
@@ -103,12 +102,13 @@ fn read_end(
 ) -> Result<bool, Failure> {
     match reply {
         Value::Int(1) => Ok(true),
-        // Releases need no memory, so a server whose memory is full has carried out the other releases of the call.
+        // The server's memory is full. Releases need no memory, so the server has carried out the other releases of the
+        // call. So this failure concerns only one name.
         Value::ServerError(error) if error.code() == OUT_OF_MEMORY => Err(refused(error).of_one_name()),
         Value::ServerError(error) => Err(refused(error)),
         Value::BulkString(entry) => {
-            // A renewal or a minimum hold does not free the name. So an earlier attempt does not explain that the name
-            // is free.
+            // If the request renews the lease or sets a minimum hold, an earlier attempt did not free the name. If the
+            // name is free now, the owner had lost the lease before.
             let asked_before = asked_before.filter(|_| !matches!(request.end, End::After(_)));
             let taken_for = if entry.is_empty() { Some(Duration::ZERO) } else { held_for(entry, now) };
             Ok(asked_before.zip(taken_for).is_some_and(|(ago, taken_for)| taken_for <= ago))

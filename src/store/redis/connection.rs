@@ -78,7 +78,8 @@ impl Connection {
         if replies.iter().any(is_unknown) && connection.is_to_a_sentinel(until) {
             return Err(Failure::not_asked(io::Error::new(ErrorKind::InvalidData, IS_A_SENTINEL)));
         }
-        // A server without room for a client sends an error before it closes the connection.
+        // If the connection has ended, any of the replies may be an error that says why: for example, a server without
+        // room for another client sends an error, and then closes the connection.
         let may_refuse = if end.is_err() { replies.len() } else { of_login };
         replies[..may_refuse].iter().try_for_each(unless_refused)?;
         end.map_err(not_connected)?;

@@ -29,15 +29,15 @@ use crate::store::server::failure::{AskAgain, Failure};
 use crate::store::server::{server_builder::Target, server_clock::instant};
 use crate::time::clock::{Clock, moment::Moment};
 
-/// The greatest number of releases, and of admissions, in one call of a script. Such a call blocks the server for less
-/// than a millisecond.
+/// The most names that one call of a script ends, and also the most admissions that it decides on. Such a call blocks
+/// the server for less than a millisecond.
 const CHUNK: usize = 100;
 
 /// The most names that one call of the script `look` reads. Such a call takes about a millisecond.
 const LOOKED_AT_ONCE: usize = 1000;
 
-/// The longest time for which a server may still accept a copy of a request after the deadline of the call, because
-/// clocks drift.
+/// The longest time after the deadline of a call for which the server may still accept a copy of the request. The
+/// server checks the deadline on its own clock, which drifts from the clock of this process.
 const MARGIN: Duration = Duration::from_secs(1);
 
 /// The number of keys that the server examines for one reply to `SCAN`.
@@ -53,7 +53,7 @@ pub(super) struct RedisEngine {
     /// The server that answered last, as its index in the list of the URL. This server is asked first.
     answered_last: AtomicUsize,
     /// The owners whose admissions were granted at a second attempt, each with a moment. Until this moment, the server
-    /// may still accept the first copy of the admission. So a release before this moment revokes the owner.
+    /// may still accept the first copy of the admission. So a release before this moment also revokes the owner.
     to_revoke: Mutex<Vec<(Owner, Moment)>>,
 }
 
@@ -63,7 +63,7 @@ impl RedisEngine {
         Ok(Self { target, prefix, answered_last: AtomicUsize::new(0), to_revoke: Mutex::default() })
     }
 
-    /// Notes the owners of the granted admissions, so that their releases revoke them.
+    /// Notes the owners of the granted admissions. When such an owner releases its names, the owner is also revoked.
     fn revoke_later(&self, admissions: &[&Admission], decided: &[Result<Admitted, Failure>]) {
         let now = Clock::system().moment();
         let until = now.plus(self.target.timeout + MARGIN);
@@ -74,8 +74,8 @@ impl RedisEngine {
     }
 
     /// Ends these leases and claims, and decides on these admissions. If there are many, the script is called several
-    /// times. The last call that ends names also decides on the first admissions, so that an ordinary request costs one
-    /// call.
+    /// times: first to end the names, then to decide on the admissions. The last call that ends names also decides on
+    /// the first admissions. So an ordinary request needs only one call.
     fn call_script(&self, attempt: &mut Attempt<Connection>, request: Request<'_>) -> Result<Answers, Failure> {
         let mut parts = request.admissions.chunks(CHUNK);
         let mut calls: Vec<Request<'_>> = request.ends.chunks(CHUNK).map(Request::to_end).collect();
