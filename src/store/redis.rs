@@ -18,21 +18,22 @@
 //! which node has the slot. After a failover, a connection breaks, or its server answers `MOVED` or `READONLY`. The
 //! call is then retried on a new connection.
 //!
-//! An entry begins with its format, `v1`, and its owner. An entry of another format is an error for its name, and is
-//! not changed. An entry records its term. If an admission finds an entry with more time left than its term, the
-//! server's clock was set back. The admission then shortens the entry to one term from now.
+//! An entry begins with its format, `v1`, and its owner. If an entry has another format, each request for its name
+//! fails, and the entry is not changed. An entry records its term. If an admission finds an entry with more time left
+//! than its term, the server's clock was set back. The admission then shortens the entry to one term from now.
 //!
 //! A request names a window of the server's time. The window begins when the request is sent, and ends at the deadline
 //! of the caller. Outside of the window, the script releases names, but grants and extends nothing. So an admission
 //! that arrives late, or after the clock was set back, writes nothing.
 //!
 //! If a reply is lost, the request is sent once more on another connection. The script finds the owner in the entry, so
-//! an admission that was granted already gets its first token again. A release may find the entry of a new holder. This
-//! entry shows when the new holder acquired the name. If that was before the call, the lease was lost before the call.
+//! an admission that was granted already gets its first token again. The second attempt of a release may find the entry
+//! of a new holder. If the new holder acquired the name before the call began, the lease had been lost. Otherwise, the
+//! first attempt counts as the release.
 //!
 //! If it stays unknown whether an admission was granted, a later call releases its names. If an admission was sent
-//! twice, its first copy may arrive after the run has ended. So the release revokes the owner: the script grants this
-//! owner nothing more until the window ends.
+//! twice, its first copy may arrive after the run has ended. So the release of its names also revokes the owner: the
+//! script grants this owner nothing until the window of the first copy has ended.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,8 +78,8 @@ use engine::RedisEngine;
 /// | `{soloist}:mark/shop/shop/paused` | the [pause](crate::Schedule::pause) of a schedule | with the marker |
 /// | `{soloist}:runs/reports` | the [log of runs](crate::Schedule::with_run_log) of `reports`: a hash with a line for each run in the log | never |
 /// | `{soloist}:token` | the last fencing token | 30 days after the last grant |
-/// | `{soloist}:revoked` | owners that have released their names, although a copy of their admission may still arrive: this late copy is refused | after the timeout of a call and one more second |
-/// | `{soloist}:none` | no value, ever: a new connection asks a node of a cluster for this key, to learn whether the node has the slot | |
+/// | `{soloist}:revoked` | revoked owners: their names were released, but a copy of their admission may still arrive; the server refuses this copy | after the timeout of a call and one more second |
+/// | `{soloist}:none` | this key never exists; a new connection asks a node of a cluster for it, to learn whether the node has the slot | |
 /// | `{soloist}:check` | an empty text: [`check`](crate::EventMutex::check) writes it to learn whether the server takes writes | after a millisecond |
 ///
 /// The prefix is the hash tag of all keys, so that all keys lie on one hash slot of a cluster.
@@ -172,7 +173,8 @@ impl RedisMutex {
     /// | `rediss+sentinel://…`, `rediss+cluster://…` | a primary or a cluster over TLS |
     /// | `…?prefix=billing&timeout=500ms` | with these options of the [builder](RedisMutexBuilder) |
     ///
-    /// With `?wait=1`, a change counts only after a replica [has confirmed it](RedisMutexBuilder::wait_for_replicas).
+    /// With `?wait=1`, an admission, a renewal or a release succeeds only after a replica [has confirmed
+    /// it](RedisMutexBuilder::wait_for_replicas).
     ///
     /// Without TLS, the password goes over the network in plain text, because Redis has no other login.
     /// [`check`](crate::EventMutex::check) warns of a server without TLS on another host.
@@ -249,8 +251,8 @@ server_builder! {
 const TIMEOUTS: [Duration; 2] = [Duration::from_millis(1), Duration::from_secs(600)];
 
 impl RedisMutexBuilder {
-    /// Sets how many replicas must confirm each change before the call returns. The default is the number in the URL,
-    /// as in `?wait=1`, or 0. If too few replicas confirm a change in time, the call fails:
+    /// Sets how many replicas must confirm an admission, a renewal or a release before the call returns. The default is
+    /// the number in the URL, as in `?wait=1`, or 0. If too few replicas confirm in time, the call fails:
     ///
     /// - A new lease or claim is released.
     /// - A renewal is retried until the lease ends. Then the run is cancelled, so that no run goes on under a primary

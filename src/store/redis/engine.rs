@@ -100,8 +100,8 @@ impl RedisEngine {
     ///
     /// - All requests to end a name fail. A request to end a name that was not held also fails, because an earlier
     ///   request may have released the name without a confirmation.
-    /// - The granted admissions fail, and their leases and claims are released. The refused admissions then fail, too,
-    ///   because one of these leases may have been the reason of the refusal.
+    /// - The granted admissions fail, and their leases and claims are released. The refused admissions of the request
+    ///   also fail, because a released lease or claim may have been the reason of the refusal.
     fn wait_for_replicas(&self, attempt: &mut Attempt<Connection>, admissions: &[&Admission], answers: &mut Answers) {
         let granted = admissions.iter().zip(&answers.admissions).filter(|(_, decided)| is_granted(decided));
         let granted: Vec<&Admission> = granted.map(|(admission, _)| *admission).collect();
@@ -164,8 +164,8 @@ impl RedisEngine {
         while cursor.as_deref() != Some("0") {
             let mut scan = cmd("SCAN");
             scan.arg(cursor.as_deref().unwrap_or("0")).arg("MATCH").arg(pattern).arg("COUNT").arg(SCANNED_AT_ONCE);
-            // `SCAN` has no key, so a node of a cluster answers `SCAN` even if the node does not have the slot. The
-            // second command checks that the node has the slot.
+            // `SCAN` names no key, so a node of a cluster answers `SCAN` even if another node has the slot of the
+            // prefix. The second command fails if this node does not have the slot.
             let answers = replies(attempt, [scan, topology::question_of_slot(&self.prefix)])?;
             let (next, keys): (String, Vec<Vec<u8>>) = read(&answers[0])?;
             // The store's keys are text. Other keys are left out.
@@ -277,8 +277,8 @@ impl Engine for RedisEngine {
 
     fn health(&self, attempt: &mut Attempt<Connection>) -> Result<Health, Failure> {
         let last = cmd("GET").arg(self.prefix.with("token")).take();
-        // The first two commands have a key, so a node of a cluster without the slot answers them with an error. Such
-        // an error is no failure here.
+        // The first two commands have a key. If another node of a cluster has the slot of the key, the server answers
+        // them with an error. This error becomes a warning, except after a failover.
         let commands = [last, self.harmless_write(), cmd("TIME"), cmd("INFO")];
         let answers = attempt.connection.exchange(attempt.until, &commands)?;
         answers[2..].iter().try_for_each(unless_refused)?;
@@ -292,7 +292,8 @@ impl Engine for RedisEngine {
         let time = calls_and_replies::time(&answers[2])?;
         let mut warnings = health::warnings(&answers[3], address.replicas, address.fails_over())?;
         warnings.extend(health::of_write(&answers[1], &warnings));
-        // The last token is the server's time of the last grant, unless the clock was set back before that grant.
+        // A token is the server's time of its grant, or a later time if the clock was set back before the grant. So a
+        // last token that is later than `time` shows that the clock was set back.
         let granted = read(&answers[0]).map(instant);
         Ok(Health { time: Some(time), ahead: granted.ok().and_then(|last| (last - time).to_std().ok()), warnings })
     }

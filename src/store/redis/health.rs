@@ -9,8 +9,8 @@ use crate::store::server::{engine::IS_REPLICA, failure::Failure};
 const CLUSTER_NODE: &str = "the server is a node of a Redis Cluster, and no event runs while another node has the slot of the keys: \
                             write redis+cluster:// in the url";
 
-/// Returns the warnings about a server with this `INFO`. A grant needs `needed` replicas; `fails_over` says that the
-/// URL names Sentinels, or nodes of a cluster.
+/// Returns the warnings about a server with this `INFO`. `needed` is the number of replicas that must confirm a grant.
+/// `fails_over` is true if the URL names Sentinels, or nodes of a cluster.
 pub(super) fn warnings(info: &Value, needed: u32, fails_over: bool) -> Result<Vec<StoreWarning>, Failure> {
     let Value::BulkString(info) = info else { return Err(not_understood(info)) };
     let info = String::from_utf8_lossy(info);
@@ -46,8 +46,7 @@ pub(super) fn warnings(info: &Value, needed: u32, fails_over: bool) -> Result<Ve
     Ok(warnings.into_iter().flatten().collect())
 }
 
-/// Returns the warning about a server that answers a write with an error, unless one of the `warnings` names the
-/// reason.
+/// Returns a warning if the server answered a write with an error, and none of the `warnings` names the reason.
 pub(super) fn of_write(answer: &Value, warnings: &[StoreWarning]) -> Option<StoreWarning> {
     let Value::ServerError(error) = answer else { return None };
     let says_why = [IS_REPLICA, CLUSTER_NODE].map(StoreWarning::new);

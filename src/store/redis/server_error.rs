@@ -50,10 +50,11 @@ const NO_ROOM: &str = "max number of clients";
 /// The beginning of the error for a command that the server does not know.
 const UNKNOWN: &str = "unknown command";
 
-/// Returns the failure of a request that the server answered with an error. If a script fails halfway, its writes stay.
-/// So only an error from before the first write says that nothing was done.
+/// Returns the failure of a request that the server answered with an error. If the server returned the error before the
+/// first write, the failure says that nothing was done. Otherwise, it says that the request may have been carried out
+/// in part: a script that fails halfway does not undo its writes.
 pub(super) fn refused(error: &ServerError) -> Failure {
-    // Behind these words, the server repeats the arguments of the command, such as a script.
+    // The server's text ends with the arguments of the command, which can be a whole script. This part is cut off.
     let details = error.details().and_then(|details| details.split(", with args beginning").next()).unwrap_or_default();
     let retry = match error.code() {
         "LATE" => return Failure::too_late(),
@@ -90,8 +91,8 @@ pub(super) fn not_understood(answer: impl fmt::Debug) -> Failure {
 
 /// Returns the next step for the user, or `None` if the error's message says enough.
 fn advice(code: &str, details: &str) -> Option<&'static str> {
-    // Before Redis 7.0, the error of a script has its code inside the text. Since Redis 7.0, the code does not say that
-    // the user lacks the right to a command in a script: only the text does.
+    // Before Redis 7.0, the error of a script has its code inside the text. In later versions, if the user lacks the
+    // right to a command in a script, only the text says so, not the code.
     let says = |known: &str| code == known || details.contains(&format!("-{known} "));
     if details.starts_with(NO_ROOM) {
         Some("raise maxclients, or let fewer clients connect")

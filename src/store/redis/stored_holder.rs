@@ -16,7 +16,8 @@ use crate::time::clock::wall_plus;
 /// The format: the first word of each entry and of each line of a log.
 pub(super) const FORMAT: &str = "v1";
 
-/// The beginning of the text that the scripts return if a key has no text, but a list or a hash. The key follows.
+/// The beginning of the text that the scripts return in place of an entry if the value of a key is not a text, but a
+/// list, for example. The key comes after this beginning.
 const NO_TEXT: &str = "no text at ";
 
 /// Returns the beginning of an entry: the format and the owner, with a space behind each.
@@ -70,15 +71,15 @@ fn parsed(entry: &str, left_ms: i64, now: DateTime<Utc>) -> Option<Holder> {
     let token = FencingToken::new(field("token")?.parse().ok()?);
     let instant = |name| DateTime::parse_from_rfc3339(field(name)?).ok().map(|instant| instant.to_utc());
     let since = instant("since")?;
-    // If the key does not expire, its entry gets the longest term.
+    // If the key does not expire, the holder's deadline is the longest term after `now`.
     let left = u64::try_from(left_ms).map_or(Term::MAX.get(), Duration::from_millis);
     let holder = Holder::new(owner.parse().ok()?, token, host, since, wall_plus(now, left));
     Some(holder.with_occurrence(instant("for")).seen_at(now))
 }
 
 /// Returns the time from the grant of an entry until `now`, or `None` if the entry can't be read. The token is the time
-/// of the grant in microseconds. If the clock was set back, the token may lie after `now`. Then the entry's `since=` is
-/// the time of the grant.
+/// of the grant in microseconds. If the clock was set back, the token may be later than `now`. In this case, the time
+/// of the grant is taken from the entry's `since=`.
 pub(super) fn held_for(entry: &[u8], now: DateTime<Utc>) -> Option<Duration> {
     let holder = holder(entry, 0, now).ok()?;
     let granted = i64::try_from(holder.token().get()).map_or(DateTime::<Utc>::MAX_UTC, instant);

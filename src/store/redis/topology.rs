@@ -51,8 +51,8 @@ pub(super) fn connect(
     Err(failed.unwrap_or_else(|| Failure::unusable("the url names no server")))
 }
 
-/// Returns `before` if it is the error reply of a server, because such a reply says more. Otherwise, returns `failure`.
-/// The returned failure says to retry after a pause if one of the two failures says so.
+/// Returns `before` if it is the error reply of a server, because such a reply says more than a broken connection.
+/// Otherwise, returns `failure`. The returned failure says to retry after a pause if one of the two failures says so.
 fn more_telling(before: Option<Failure>, failure: Failure) -> Failure {
     let is_away =
         [before.as_ref(), Some(&failure)].into_iter().flatten().any(|failure| failure.retry == AskAgain::Later);

@@ -12,13 +12,14 @@ use crate::base::{per_process::PerProcess, progress};
 use crate::store::event_mutex::admission::Admitted;
 use crate::time::clock::{Clock, moment::Moment, random_below};
 
-/// The first pause before a retry, if the server has no room for another connection, or is starting.
+/// The limit of the first pause before a retry, if the server has no room for another connection, or is starting.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 
-/// The longest of these pauses. Each pause is twice as long as the pause before.
+/// The greatest limit of such a pause. The limit doubles with each retry until it reaches this value.
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
-/// The most pending releases that one call sends. A batch of a hundred admissions has as many claims and leases.
+/// The most pending releases that one call sends. A batch of a hundred admissions needs as many: a release for each
+/// claim, and a release for each lease.
 const MOST_RELEASES: usize = 200;
 
 /// The time until a failed release is sent again.
@@ -41,15 +42,16 @@ pub(super) struct PendingRelease {
     pub(super) from: Moment,
     /// The moment by which the name has expired by itself.
     pub(super) until: Moment,
-    /// Whether this release is sent alone, because it failed before, or got no answer in time. It could delay the other
-    /// releases of a request, for example if another transaction has locked the row of its name.
+    /// Whether this release is sent in a request of its own, because it failed before, or got no answer in time. In a
+    /// shared request, it could delay the other releases, for example if another transaction has locked the row of its
+    /// name.
     pub(super) goes_alone: bool,
 }
 
 /// The answers to one part of a request: either its `ends` or its `admissions`.
 pub(super) struct Part<T> {
     pub(super) answers: Vec<Result<T, Failure>>,
-    /// Whether the server may have carried out an earlier attempt, too.
+    /// Whether the answers come from a retry, and the server may have carried out an earlier attempt, too.
     pub(super) again: bool,
 }
 
@@ -78,7 +80,8 @@ impl<E: Engine> Server<E> {
         let (mut ended, mut decided) = (None, None);
         let outcome = self.call(|attempt| {
             let again = attempt.asked_since.is_some();
-            // A retry that follows a failed admission does not end the leases again.
+            // If an earlier attempt ended the leases, and only its admissions failed, the retry has only the
+            // admissions.
             let ends = if ended.is_some() { &[] } else { request.ends };
             decided = None;
             let Answers { ends, admissions } = self.engine.carry_out(attempt, Request { ends, ..request })?;
@@ -100,9 +103,9 @@ impl<E: Engine> Server<E> {
     /// asynchronous runtime, another thread does both.
     ///
     /// After a failure on an idle connection, `exchange` is retried once on a new connection. After a failure that a
-    /// new connection may cure, it is retried once, too. While the server has no room for another connection, or is
-    /// starting, `exchange` is retried until the deadline. So `exchange` can run several times, and its requests must
-    /// be idempotent: each request names its owner.
+    /// new connection may cure, `exchange` is retried once, too. While the server has no room for another connection,
+    /// or is starting, `exchange` is retried until the deadline. So `exchange` can run several times, and its requests
+    /// must be idempotent: each request names its owner.
     pub(crate) fn call<T: Send>(
         &self,
         exchange: impl FnMut(&mut Attempt<E::Connection>) -> Result<T, Failure> + Send,
@@ -253,7 +256,7 @@ impl<E: Engine> Drop for Server<E> {
     }
 }
 
-/// Returns the first failure of the store as a whole.
+/// Returns the first failure that concerns the store as a whole, not only one name.
 fn of_the_store<T>(answers: &[Result<T, Failure>]) -> Option<Failure> {
     answers.iter().filter_map(|answer| answer.as_ref().err()).find(|failure| !failure.is_of_one_name()).cloned()
 }

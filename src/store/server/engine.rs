@@ -24,14 +24,14 @@ use crate::time::clock::moment::Moment;
 /// attempt ends. [`Server`](super::attempts::Server) chooses the connection and the time limit, and decides whether to
 /// send a request again.
 pub(crate) trait Engine: Send + Sync + Sized + 'static {
-    /// Whether the server may still commit a request after its reply was lost. Such a late commit comes within the time
-    /// limit of a call.
+    /// Whether the server may still commit a request after its reply was lost. Such a late commit comes at most two
+    /// time limits of a call after the call has ended.
     const COMMITS_LATE: bool;
 
     type Address: ServerAddress;
 
-    /// A connection. It is dropped after a request without a reply, because the next reply on it might belong to that
-    /// request.
+    /// A connection. After a request without a reply, the connection is dropped, because the late reply might be taken
+    /// for the reply to the next request.
     type Connection: Send + 'static;
 
     /// Runs a call on a thread that the driver may block. This is the calling thread, unless the driver can't block
@@ -53,7 +53,8 @@ pub(crate) trait Engine: Send + Sync + Sized + 'static {
     /// and for each admission, in their order.
     fn carry_out(&self, attempt: &mut Attempt<Self::Connection>, request: Request<'_>) -> Result<Answers, Failure>;
 
-    /// Reads which of these names are held, and their holders. Adjacent names of one mutex are read at one moment.
+    /// Reads which of these names are held, and their holders. Names of one mutex that follow one another in `names`
+    /// are read at one moment.
     fn look(&self, attempt: &mut Attempt<Self::Connection>, names: &[MutexName]) -> Result<Vec<FoundEntry>, Failure>;
 
     /// Reads the leases with a prefix, or the markers of a mutex.
@@ -150,8 +151,8 @@ impl EndRequest {
 pub(crate) enum End {
     /// At once: a release.
     Now,
-    /// At once. The owner is then granted nothing more, because a copy of its admission may still arrive. This kind of
-    /// end is for a name that this process may hold without knowing it.
+    /// At once: a release that also revokes the owner. If a copy of the owner's admission arrives after this release,
+    /// the store does not grant the admission again.
     NowAndRevoked,
     /// One term from now: a renewal, or a minimum hold.
     After(Term),
@@ -160,8 +161,8 @@ pub(crate) enum End {
 /// The answers to a request.
 #[derive(Default)]
 pub(crate) struct Answers {
-    /// Whether the owner held each name when this attempt arrived, or held the name until an earlier attempt of the
-    /// call ended the lease.
+    /// The answers to the requests to end a name: whether the owner held the name when this attempt arrived, or until
+    /// an earlier attempt of the call ended the lease.
     pub(crate) ends: Vec<Result<bool, Failure>>,
     pub(crate) admissions: Vec<Result<Admitted, Failure>>,
 }
@@ -184,7 +185,8 @@ pub(crate) const IS_REPLICA: &str = "the server is a replica and can't be writte
 pub(crate) struct Health {
     /// The time of the server's clock.
     pub(crate) time: Option<DateTime<Utc>>,
-    /// The time by which the server's clock is behind the latest grant, or `None` if the clock is not behind.
+    /// The time from now, by the server's clock, until the latest grant, or `None` if that grant lies in the past. A
+    /// clock that was set back shows a latest grant in the future.
     pub(crate) ahead: Option<Duration>,
     pub(crate) warnings: Vec<StoreWarning>,
 }

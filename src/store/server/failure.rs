@@ -33,14 +33,15 @@ pub(crate) struct Failure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AskAgain {
     Never,
-    /// At once: once on another connection, or up to ten times after a conflict of two transactions.
+    /// An immediate retry: one on another connection, or up to ten after a conflict of two transactions.
     Now,
-    /// After a pause, until the deadline: the server has no room for another connection, or is starting or stopping.
+    /// Retries after pauses, until the deadline: the server has no room for another connection, or is starting or
+    /// stopping.
     Later,
 }
 
 impl Failure {
-    /// Returns a failure of the store as a whole. The server has not carried out the request.
+    /// Returns a failure of the store as a whole. The failure says that the server has not carried out the request.
     fn new(kind: MutexErrorKind, retry: AskAgain, said: impl Into<Cow<'static, str>>) -> Self {
         let (about, may_have_happened, said) = (Concerns::TheStore, false, said.into());
         Self { kind, about, retry, may_have_happened, said, code: None, advice: None, io: None }
@@ -118,12 +119,12 @@ impl Failure {
         Self::new(MutexErrorKind::Unusable, AskAgain::Now, why).of_one_name()
     }
 
-    /// Returns this failure, which then says that the request changed nothing.
+    /// Marks this failure: the request changed nothing.
     pub(crate) fn undone(self) -> Self {
         Self { may_have_happened: false, ..self }
     }
 
-    /// Returns this failure. If `perhaps` is true, it then says that the server may have carried out the request.
+    /// Marks this failure if `perhaps` is true: the server may have carried out the request.
     pub(crate) fn perhaps_done(self, perhaps: bool) -> Self {
         Self { may_have_happened: self.may_have_happened || perhaps, ..self }
     }

@@ -40,8 +40,8 @@ impl<C: Send + 'static> IdleConnections<C> {
         Some(self.locked().connections.pop()?.1)
     }
 
-    /// Keeps a connection for the next call. If enough connections are idle, or if no thread can be started to close
-    /// this connection later, it is closed now.
+    /// Keeps a connection for the next call. If `MOST_IDLE` connections are idle already, or if no thread can be
+    /// started to close this connection later, the connection is closed now.
     pub(super) fn keep(self: &Arc<Self>, connection: C) {
         let mut idle = self.locked();
         if idle.connections.len() < MOST_IDLE {
@@ -54,7 +54,7 @@ impl<C: Send + 'static> IdleConnections<C> {
         drop(idle); // Closing the connection takes a moment, so the lock is released first.
     }
 
-    /// Leaves all connections to the thread. The thread closes them, because closing takes a moment.
+    /// Gives all idle connections to the thread that closes connections, so that the caller need not wait.
     pub(super) fn expire(&self) {
         let mut idle = self.locked();
         let connections = mem::take(&mut idle.connections);

@@ -7,8 +7,8 @@ use crate::base::escape::percent_decoded;
 use crate::lease::name::MutexName;
 use crate::store::event_mutex::held::Names;
 
-/// The ASCII bytes that are written as `%XX`. Bytes that are not ASCII are always written as `%XX`. In the text of a
-/// name, `%` and `/` are encoded already.
+/// The ASCII bytes that are written as `%XX`. Bytes that are not ASCII are always written as `%XX`. `%` and `/` are not
+/// added: the text of a `MutexName` has them encoded in its parts already, and separates the parts by `/`.
 const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b'{').add(b'}').add(b'"').add(b'\'').add(b'\\');
 
 /// The ASCII bytes that are written as `%XX` in a part of a name.
@@ -23,7 +23,7 @@ pub(crate) fn of_event(event: &str) -> String {
     utf8_percent_encode(event, ENCODED_IN_A_PART).to_string()
 }
 
-/// Returns the beginning of the texts of these leases or markers.
+/// Returns the beginning that the texts of these leases or markers have in common.
 pub(crate) fn beginning(names: Names<'_>) -> String {
     match names {
         Names::LeasesWithPrefix(prefix) => format!("lease/{}", of_event(prefix)),

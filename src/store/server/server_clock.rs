@@ -37,7 +37,7 @@ impl ServerClock {
 /// that is set can jump further.
 const CLOCKS_DRIFT: i64 = 1_000_000;
 
-/// The greatest difference between two synchronised clocks.
+/// The greatest difference between two clocks that count as synchronised.
 const CLOCKS_DIFFER: Duration = Duration::from_secs(10);
 
 /// Returns a warning if the server's `time` lies far before `asked` or far after `heard`. This host sent the request at
@@ -55,8 +55,8 @@ pub(crate) fn difference_warning(
     (by > CLOCKS_DIFFER).then(|| StoreWarning::new(text))
 }
 
-/// Returns a warning if the server's clock was set back. `ahead` is the time by which the clock is behind the latest
-/// grant. A small `ahead` gives no warning, because it comes from a usual correction of the clock.
+/// Returns a warning if the server's clock was set back. `ahead` is the time from now, by the server's clock, until the
+/// latest grant. A small `ahead` gives no warning, because it comes from a usual correction of the clock.
 pub(crate) fn set_back_warning(ahead: Duration) -> Option<StoreWarning> {
     let text = format_args!(
         "the server's clock was set back by {} or more: the lease of a dead process blocks its event for one more term, from \

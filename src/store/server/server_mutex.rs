@@ -1,4 +1,5 @@
-//! The store on a server of any kind: the answers for the user, and the releases that follow a lost answer.
+//! The implementation of `EventMutex` for all kinds of servers: the answers for the user, and the releases that follow
+//! a lost answer.
 
 use std::fmt;
 use std::slice;
@@ -39,7 +40,8 @@ impl<E: Engine> Server<E> {
     }
 
     /// Converts the server's answer to an admission into the user's answer. `again` says that the server may have
-    /// carried out an earlier attempt. A lease or claim that this process may hold without a run is released later.
+    /// carried out an earlier attempt. If the answer is no grant, but an attempt may have been granted, a later call
+    /// releases the lease and the claim.
     fn admitted(
         &self,
         admission: &Admission,
@@ -48,7 +50,7 @@ impl<E: Engine> Server<E> {
     ) -> Result<Admitted, MutexError> {
         let may_be_ours = match &answer {
             Ok(Admitted::Granted(_)) => false,
-            // An earlier attempt may have been granted, or may still be granted.
+            // This attempt was refused. But an earlier attempt may have been granted, or may still be granted.
             Ok(_) => again,
             Err(failure) => again || failure.may_have_happened,
         };
