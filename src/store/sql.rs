@@ -28,8 +28,8 @@
 //! The first read includes the names that exclude an admission. The transaction reads these names again, and commits
 //! nothing if one of them is held. On MySQL, the transaction reads them with locks, after its rows are written. On
 //! PostgreSQL, the transaction reads them while it is in the queue. Each name has its own queue. All admissions that a
-//! name excludes share one place in the queue of this name. On PostgreSQL, a transaction of more than 50 names writes
-//! only while no other transaction writes.
+//! name excludes share one place in the queue of this name: they do not wait for each other. On PostgreSQL, a
+//! transaction of more than 50 names writes only while no other transaction writes.
 //!
 //! A token is one more than the highest token in the table, or the server's time in microseconds if that is larger. The
 //! row with the highest token is never deleted.

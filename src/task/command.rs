@@ -194,8 +194,8 @@ impl Command {
 
 impl Command {
     /// Returns advice if `error` means that the program was not found. A line for the shell gets no advice. A program
-    /// without a path is searched in the `PATH` of this process. cron sets a short `PATH`, so such a program is often
-    /// not found under cron.
+    /// without a path must be in a directory of the `PATH` of this process. cron sets a short `PATH`, so such a program
+    /// is often not found under cron.
     fn advice_if_missing(&self, error: &io::Error) -> Option<String> {
         if self.arguments.is_none() || error.kind() != io::ErrorKind::NotFound {
             return None;

@@ -108,7 +108,8 @@ type OnEnd = Box<dyn FnOnce(TaskEnd) + Send>;
 pub(crate) struct TaskControl {
     run: Run,
     phase: AtomicU8,
-    /// The time at which further polls were forbidden. The runtime should then drop the future.
+    /// The time at which `enforce` forbade further polls. The runtime must drop the future within `ENDING_TAKES` after
+    /// this time.
     revoked: AtomicU64,
     /// Whether the runtime has polled the future. If not, the task has not started.
     was_polled: AtomicBool,
@@ -168,8 +169,8 @@ impl TaskControl {
     /// Begins a poll. Returns `false` if the future must not be polled.
     fn begin_poll(&self) -> bool {
         let begins = self.phase.compare_exchange(WAITING, POLLED, Ordering::AcqRel, Ordering::Acquire).is_ok();
-        // The clock is read last, because this thread must not wait between the read and the poll. After a wait, the
-        // poll could begin after the end of the lease.
+        // The clock is read as late as possible. If this thread had to wait between this read and the poll, the poll
+        // could begin after the end of the lease.
         let is_polled = begins && !self.is_over();
         self.was_polled.fetch_or(is_polled, Ordering::Relaxed);
         is_polled
@@ -200,7 +201,7 @@ impl TaskControl {
 pub(crate) struct LeasedFuture {
     /// The task's future. `None` after the end or the drop of that future.
     work: Option<TaskFuture>,
-    /// Wakes this future at each change of its run, after the first poll has begun.
+    /// Wakes this future at each change of its run, from the first poll on.
     waiter: TaskWaiter,
     control: Arc<TaskControl>,
     span: TraceSpan,
@@ -324,7 +325,8 @@ mod tests {
         assert_eq!((reason, end.is_abandoned), (Some(CancelReason::LeaseLost), false));
     }
 
-    /// Checks that `enforce` asks for no further call while a poll is running.
+    /// Checks that `enforce` asks for no further call while a poll is running, and that the end of this poll ends the
+    /// task.
     #[test]
     fn a_poll_in_which_its_time_is_over_ends_it() {
         let manual = ManualClock::at(DateTime::UNIX_EPOCH);

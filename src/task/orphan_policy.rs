@@ -9,8 +9,8 @@ use crate::store::event_mutex::lifeline::Lifeline;
 pub(crate) enum OrphanPolicy {
     /// The command continues, and no lease protects it.
     RunOn,
-    /// The command continues, and the lease lasts as long as the command. If the scheduler is itself a command, a
-    /// watchdog ends the command instead.
+    /// The command continues, and the lease lasts as long as the command. But if the scheduler is itself a command of
+    /// another scheduler, a watchdog ends the commands of the killed scheduler.
     KeepLease(Lifeline),
     /// A watchdog ends the command.
     End,

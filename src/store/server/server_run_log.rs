@@ -1,4 +1,4 @@
-//! The log of runs on a server of any kind.
+//! Keeps the log of runs on a server of any kind.
 
 use super::attempts::Server;
 use super::engine::{DroppedRuns, Engine};
@@ -9,13 +9,14 @@ use crate::outcome::run_record::skip_count::SkipCount;
 use crate::store::event_mutex::run_log::RunLog;
 
 impl<E: Engine> RunLog for Server<E> {
-    /// Writes records, and then deletes the surplus. Every writer deletes the surplus, so at most `keep` records stay
-    /// after the last writer.
+    /// Writes records, and then deletes the surplus runs of each event, so that at most `keep` runs stay. If several
+    /// processes write at the same time, there can be more runs until the last of these processes has deleted the
+    /// surplus.
     fn write(&self, records: &[RunRecord], keep: usize) -> Result<(), MutexError> {
         let events = by_event(records);
         let names: Vec<&str> = events.keys().copied().collect();
-        // A record that would be surplus is not written. Otherwise this call would write the record and delete it. If
-        // the answer was lost, the retry would write it again, as a new record.
+        // A record that would be surplus is not written. Otherwise this call would write the record, and delete it. If
+        // the answer was lost, the retry would write the record again, as the newest record.
         let new = events.into_values().flat_map(|new| add(Vec::new(), &new, keep).into_iter().rev());
         let new: Vec<RunRecord> = new.map(|run| run.record).collect();
         let written = self.call(|attempt| {

@@ -96,9 +96,9 @@ impl<'a> ServerUrl<'a> {
         timeout.map(Some).ok_or_else(|| self.wrong(form))
     }
 
-    /// Takes the option with this name out, and returns whether its value asks for TLS. The first of the `modes` is the
-    /// default, and means no TLS. With every other mode, the server's certificate is checked. The value can be in upper
-    /// or lower case.
+    /// Takes the option with this name out, and returns whether its value asks for TLS. `modes` are the possible
+    /// values. The first value is the default, and means no TLS. Each other value means TLS, and a check of the
+    /// server's certificate. The URL can have the value in upper or lower case.
     #[cfg(feature = "sql")]
     pub(crate) fn take_encryption(&mut self, name: &str, modes: [&str; 4]) -> Result<bool, InvalidOptions> {
         let Some(mode) = self.take(name)? else { return Ok(false) };
@@ -122,7 +122,8 @@ impl<'a> ServerUrl<'a> {
         let Some(option) = self.options.iter().find(|option| !is_of_driver(option)) else { return Ok(()) };
         let known = [of_store, of_driver].concat();
         let name = option.split('=').next().unwrap_or_default();
-        // The first option in `of_store` sets the namespace. A user may write another word for it.
+        // The first option in `of_store` sets the namespace. If the URL has another store's option for the namespace,
+        // the message suggests this option.
         let of_other_store =
             matches!(name, "prefix" | "table" | "schema").then(|| format!("did you mean `{}`?", of_store[0]));
         let is_tls = ["ssl", "tls"].iter().any(|word| name.to_ascii_lowercase().contains(word));

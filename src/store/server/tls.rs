@@ -63,7 +63,7 @@ impl Tls {
         if let Some(pem) = &self.roots {
             return certificates(pem, ROOTS).map_err(io::Error::other);
         }
-        // A root certificate that can't be read is left out. It is an error if none is left.
+        // Root certificates that can't be read are ignored. If no root certificate can be read, the result is an error.
         let system = rustls_native_certs::load_native_certs().certs;
         let is_readable = |root: &CertificateDer<'static>| RootCertStore::empty().add(root.clone()).is_ok();
         let readable: Vec<_> = system.into_iter().filter(is_readable).collect();

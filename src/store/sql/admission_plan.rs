@@ -29,7 +29,7 @@ pub(super) struct AdmissionPlan {
     pub(super) decisions: Vec<Result<Admitted, Failure>>,
     /// The rows to write, in the order of the names. There are none if no admission needs a row.
     pub(super) rows: BTreeMap<RowKey, Lease>,
-    /// The names that exclude the rows. They must be free when the rows are written.
+    /// The names that exclude the granted admissions. These names must be free when the rows are written.
     excluding: BTreeSet<RowKey>,
 }
 
@@ -89,7 +89,8 @@ impl AdmissionPlan {
     /// Returns the statements that write the rows. They write only in the window from the read of the rows to the
     /// moment `until`.
     pub(super) fn statements<S: Session>(&self, tables: &Tables, look: &Snapshot, until: Moment) -> String {
-        // MySQL and PostgreSQL can both write the years from 1970 to 9999. An occurrence in another year is left out.
+        // MySQL and PostgreSQL can both write the years from 1970 to 9999. For an occurrence in another year, the row
+        // has `NULL`.
         let occurrence = |lease: &Lease| {
             let occurrence = lease.occurrence().filter(|occurrence| (1970..10_000).contains(&occurrence.year()));
             S::later(S::EPOCH, &or_null(occurrence.map(|occurrence| occurrence.timestamp_micros())))

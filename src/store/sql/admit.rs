@@ -15,8 +15,9 @@ use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::server::{engine::Attempt, failure::Failure, server_url::ServerAddress};
 use crate::time::clock::{Clock, random_below};
 
-/// The longest pause before a retry, from the second lost race on. The pause is random, and at most four times as long
-/// as the lost write took. So processes that ask for one name do not retry together.
+/// The longest pause after a lost race; after the first lost race, there is no pause. A pause is random, so that
+/// processes that ask for one name do not retry together. A pause is also at most four times as long as the failed
+/// write took.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 /// Placeholder: no token was assigned, because nothing was written.
@@ -32,9 +33,11 @@ const UNSEEN: &str = "it lost the race to other processes each time, and no read
 
 /// The reason why a transaction wrote nothing, although the earlier read had found all rows free.
 enum Lost {
-    /// Another process wrote first, or was elected to write. `was_elected` says whether this process was elected.
+    /// Another process was faster. `was_elected: true`: this process could write, but another process had written since
+    /// the read. `false`, on PostgreSQL only: several processes asked at the same moment, and another process was
+    /// elected to write.
     ToAnother { was_elected: bool },
-    /// Another transaction had locked a row. The write waited for this time.
+    /// Another transaction had locked a row. The duration is the time that the failed write took.
     ToLock(Failure, Duration),
 }
 
@@ -42,8 +45,9 @@ impl<S: Session> SqlEngine<S> {
     /// Reads the rows, and writes the rows of the granted admissions. If another process wins the race between the read
     /// and the write, the admission starts again.
     ///
-    /// After a lock timeout, the rows are read once more. If other admissions held the lock, the name is taken now, or
-    /// its row has changed. If the rows are unchanged, an open transaction holds the lock, and the admission fails.
+    /// After a lock timeout, the rows are read again. If the rows have changed, another admission held the lock, and
+    /// this admission goes on with the new rows. If the rows are unchanged, a transaction that is still open holds the
+    /// lock, and this admission fails.
     pub(super) fn admit(
         &self,
         attempt: &mut Attempt<S>,
@@ -53,8 +57,9 @@ impl<S: Session> SqlEngine<S> {
         let asked = admissions.iter().flat_map(|admission| [admission.claim(), admission.lease()]).flatten();
         let asked: BTreeSet<RowKey> = asked.map(|request| RowKey::of(request.name())).collect();
         let excluding = admissions.iter().flat_map(|admission| admission.excluded_by()).map(RowKey::of).collect();
-        // The number of this attempt. An earlier attempt counts only if it was lost to a deadlock, or to a process
-        // whose rows no read shows.
+        // The number of this attempt, up to `TRIES`. The number rises after a conflict of transactions. The number also
+        // rises after a lost race, if this process was elected, and the next read does not show the winner's rows. A
+        // read that shows these rows resets the number to 1.
         let mut tries = 1;
         let (mut last, mut has_lost): (Option<(Snapshot, Lost)>, _) = (None, false);
         loop {
@@ -97,9 +102,9 @@ impl<S: Session> SqlEngine<S> {
         }
     }
 
-    /// Reads the rows. If a name is to end later than one term from now, the server's clock was set back after the last
-    /// grant or renewal. Then the end is moved to one term from now, and the rows are read again. A living holder
-    /// renews its lease before this new end.
+    /// Reads the rows. If the end of an asked name is more than one term away, the server's clock was set back after
+    /// the last grant or renewal. In this case, the end is moved to one term from now, and the rows are read again. A
+    /// living holder renews its lease before this new end.
     fn look_and_shorten(
         &self,
         attempt: &mut Attempt<S>,

@@ -1,5 +1,4 @@
-//! Deletes rows that have ended: a few after an admission, or all in a purge. The statement keeps rows that ended less
-//! than 90 seconds ago.
+//! Deletes rows that ended more than 90 seconds ago: a few after an admission, or all in a purge.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -23,8 +22,8 @@ impl UncleanedRows {
         Self(AtomicUsize::new(random_index(ROWS_UNTIL_CLEAN_UP)))
     }
 
-    /// Counts the rows that an admission has written, and cleans up if that is due. The clean-up can delete twice as
-    /// many rows as were written since the clean-up before, so that the table shrinks. If the clean-up fails, the
+    /// Counts the rows that an admission has written, and cleans up if that is due. The clean-up deletes up to twice as
+    /// many rows as were counted since the last clean-up, so that the table shrinks. If the clean-up fails, the
     /// admission stays granted.
     pub(super) fn add<S: Session>(&self, written: usize, attempt: &mut Attempt<S>) {
         let uncleaned = self.0.fetch_add(written, Ordering::Relaxed) + written;

@@ -58,7 +58,8 @@ impl<S: Session> SqlEngine<S> {
             let advice = "drop the table while nothing runs, and create it again";
             return Err(Failure::unusable(what).advised(advice));
         }
-        // A table that existed already may lack columns, so both tables are read.
+        // A table that existed already was not altered, and may lack columns. So both tables are read: a missing column
+        // is an error.
         self.look_where(attempt, "FALSE")?;
         look_at_runs(attempt, [""]).map(drop)
     }
@@ -105,8 +106,8 @@ impl<S: Session> SqlEngine<S> {
             let look = self.look_at(attempt, asked.iter().map(|[key, _]| key))?;
             let ago = Clock::system().moment().since(asked_since); // The read took time, too.
             for (was_ours, request) in were_ours.iter_mut().zip(requests) {
-                // A renewal or a minimum hold does not free the name. So an earlier attempt does not explain that the
-                // name is free.
+                // Of these requests, only a release frees a name. So only an earlier attempt of a release can be the
+                // reason why the owner no longer holds the name.
                 let may_be_gone = !matches!(request.end, End::After(_));
                 *was_ours |= may_be_gone && look.may_have_been_held(request, ago);
             }
@@ -238,7 +239,7 @@ impl<S: Session> Engine for SqlEngine<S> {
         })
     }
 
-    /// Adds the advice to create the table, if the table is missing or has other columns.
+    /// Returns the error, with the advice to create the table if the table is missing or has other columns.
     fn error(&self, attempted: String, failure: Failure) -> MutexError {
         let name = self.name.as_str();
         let advice = match failure.code() {
@@ -293,7 +294,7 @@ fn together_or_alone<S, Q, A>(
     Ok(answers)
 }
 
-/// Reads the log of the runs of the events with these keys.
+/// Reads the rows of the log of runs for the events with these keys.
 fn look_at_runs<S: Session>(
     attempt: &mut Attempt<S>,
     keys: impl IntoIterator<Item = impl Display>,

@@ -36,7 +36,8 @@ pub(super) fn record(event: &str, row: &[String]) -> Option<NumberedRecord> {
     Some(NumberedRecord { number: number.parse().ok()?, record })
 }
 
-/// The beginning of the text in place of a run's id, in a row that counts skipped occurrences. The reason follows.
+/// The beginning of the column `run` in a row that counts skipped occurrences. The reason of the skips follows. In the
+/// other rows, this column has the id of a run.
 const SKIPPED: &str = "skipped/";
 
 /// Reads the number of skipped occurrences from a row, if it is a row for skips.
@@ -45,7 +46,7 @@ pub(super) fn skip_count(row: &[String]) -> Option<SkipCount> {
     SkipCount::new(run.strip_prefix(SKIPPED)?, count.parse().ok()?, instant(latest.parse().ok()?))
 }
 
-/// Returns the text in place of a run's id, in the row that counts the occurrences skipped for this reason.
+/// Returns the text of the column `run` in the row that counts the occurrences skipped for this reason.
 pub(super) fn of_reason(reason: &str) -> String {
     format!("{SKIPPED}{reason}")
 }
@@ -55,7 +56,8 @@ pub(super) fn rows<S: Session>(records: &[RunRecord]) -> String {
     records.iter().map(row::<S>).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the condition for the runs to delete.
+/// Returns the condition of the statement that deletes these runs. A run that had no end when it was read is deleted
+/// only if it still has no end.
 pub(super) fn any_of(dropped: &[DroppedRuns<'_>]) -> String {
     let which = dropped.iter().flat_map(|DroppedRuns { event, ended, not_ended }| {
         let event = RowKey::of_event(event);

@@ -8,7 +8,8 @@ use crate::store::event_mutex::warning::StoreWarning;
 use crate::store::server::{engine::Attempt, failure::Failure, server_builder::Target, server_url::ServerAddress};
 use crate::time::clock::moment::Moment;
 
-/// The most attempts of a request. An attempt is lost to a deadlock, or to a process whose rows no read shows.
+/// The most attempts of a request, if its transaction conflicts with another transaction each time. An admission also
+/// has at most this many attempts if it loses each race, but no read shows the rows of a winner.
 pub(super) const TRIES: u32 = 10;
 
 /// The columns of one row, as text.
@@ -41,7 +42,8 @@ pub(crate) trait Session: Sized + Send + 'static {
     const SHORTEN: &'static str;
     const ADMIT: &'static str;
     const END: &'static str;
-    /// The release of one name that also revokes its owner; `None` if `END` revokes owners.
+    /// The statement that releases one name, and revokes its owner: a late copy of the owner's admission is granted
+    /// nothing. `None`: `END` revokes the owner.
     const REVOKE: Option<&'static str>;
     const CLEAN_UP: &'static str;
     const HEALTH: &'static str;
@@ -104,7 +106,8 @@ pub(crate) fn values_of<'a>(health: &'a [TextRow], what: &str) -> Vec<&'a str> {
     rows.filter_map(|row| row.get(1).map(String::as_str)).collect()
 }
 
-/// Returns the warning about a wrong table. With such a table, names may be mixed up or granted twice.
+/// Returns the warning that the table is wrong; `what` is the reason. With such a table, names may be mixed up or
+/// granted twice.
 pub(crate) fn wrong_table(what: &str) -> StoreWarning {
     StoreWarning::new(format_args!(
         "the table is wrong: {what}; drop it while nothing runs, and create it with create_table() or `soloist create-table`"

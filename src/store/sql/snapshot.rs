@@ -80,23 +80,25 @@ impl Snapshot {
         self.entries.get(&key.0).filter(|entry| entry.is_of(owner))
     }
 
-    /// Returns whether this name is to end later than one term from now. If so, the server's clock was set back after
-    /// the last grant or renewal.
+    /// Returns whether this name is held, and its end is more than one term away. If so, the server's clock was set
+    /// back after the last grant or renewal.
     pub(super) fn outlasts_its_term(&self, key: &RowKey) -> bool {
-        // Times are read one after another, so a difference below this tolerance means nothing.
+        // The time `now` was read before the rows. If a lease was renewed in between, its end is a little more than one
+        // term after `now`.
         let tolerance = i64::try_from(LITTLE_STEP.as_micros()).unwrap_or(i64::MAX);
         let longest = |entry: &MutexRow| self.now.saturating_add(entry.term).saturating_add(tolerance);
         self.holds(key).is_some_and(|entry| entry.until > longest(entry))
     }
 
-    /// Returns whether both reads found equal rows, so that nothing was granted, released or renewed between them.
+    /// Returns whether both reads found equal rows. If so, nothing was granted, released or renewed between the two
+    /// reads.
     pub(super) fn is_as(&self, other: &Self) -> bool {
         self.entries == other.entries
     }
 
-    /// Returns whether the owner may have held the name at the time `ago` before now. The owner may have held the name
-    /// if the owner's row ended after that time, or if another owner acquired the name after that time. In both cases,
-    /// an earlier attempt of this request may have ended the lease.
+    /// Returns whether the owner may have held the name at an earlier time: `ago` before now. The answer is yes if the
+    /// owner's row ended after that time, or if another owner acquired the name after that time. In both cases, an
+    /// earlier attempt of this request may have ended the lease.
     pub(super) fn may_have_been_held(&self, request: &EndRequest, ago: Duration) -> bool {
         let then = self.now.saturating_sub(i64::try_from(ago.as_micros()).unwrap_or(i64::MAX));
         let ended = |entry: &MutexRow| entry.is_of(request.owner) && then <= entry.until;
@@ -113,7 +115,8 @@ impl MutexRow {
         self.owner == owner.to_string()
     }
 
-    /// Returns the holder, at the server's time `now`. Returns a failure if another program has written the row.
+    /// Returns the holder, as seen at the server's time `now`. Returns a failure if another program has written the
+    /// row.
     pub(super) fn holder(&self, name: &MutexName, now: i64) -> Result<Holder, Failure> {
         let owner = Quoted::new(&self.owner);
         let foreign =

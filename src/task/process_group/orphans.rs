@@ -66,7 +66,7 @@ fn is_of(group: Pid, owner: Owner) -> bool {
     ids.filter(|id| ProcessStat::read(*id).is_some_and(|it| it.group == group.as_raw_pid())).any(knows)
 }
 
-/// Returns `true`: other systems do not show the environment of a process.
+/// Returns `true` without a check, because systems other than Linux do not show the environment of a process.
 #[cfg(not(target_os = "linux"))]
 fn is_of(_: Pid, _: Owner) -> bool {
     true

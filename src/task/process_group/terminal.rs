@@ -2,8 +2,8 @@
 //!
 //! The command has its own process group, so that all its processes can be ended together. But a terminal has only one
 //! foreground group. At first, this is the group that the shell started: this process, and perhaps a pager or a whole
-//! script. The shell calls this group a job. So the signals of the terminal's keys reach this process, which passes
-//! them on to the command.
+//! script. The shell calls this group a job. The kernel sends the signals of the terminal's keys, such as Ctrl-C, only
+//! to the foreground group. So this process gets these signals, and passes them on to the command.
 //!
 //! If a process outside of the foreground group reads from the terminal or changes the terminal's settings, the kernel
 //! stops that process. If the kernel stops the command for this reason while the job is in the foreground, this process
@@ -43,7 +43,8 @@ pub(in crate::task) struct Terminal {
     signals: Signals,
 }
 
-/// The terminal, and the command that shares it. If the terminal is lent to the command, drop takes the terminal back.
+/// The terminal, and the command that shares the terminal. If the terminal is lent to the command when this value is
+/// dropped, this process takes the terminal back.
 pub(in crate::task) struct SharedTerminal {
     file: Arc<File>,
     signals: Handle,
@@ -123,8 +124,9 @@ fn follow(terminal: &File, command: Pid, held: &HeldLease) {
         } else if is_cancelled() || (signal == Signal::STOP && !is_foreground(terminal, command)) {
             continue; // A cancelled command is killed soon. A command that an operator stopped stays stopped, and keeps its lease.
         } else if asks_for_terminal && is_orphaned() {
-            // No shell will ever give the command the terminal, so the command gets SIGHUP. If the command ignores
-            // SIGHUP and reads from the terminal again, the kernel stops the command again. Then the command is killed.
+            // No shell controls this job, and the command would wait forever for the terminal. So the command gets
+            // SIGHUP. If the command ignores SIGHUP and asks for the terminal again, the kernel stops the command
+            // again. At this second stop, the command is killed.
             send(command, if has_hung_up { Signal::KILL } else { Signal::HUP });
             has_hung_up = true;
         } else {
