@@ -30,7 +30,7 @@ pub(super) struct ProcessGroup {
     leader: Child,
     id: Pid,
     watchdog: Option<Watchdog>,
-    /// The exit status of the leader, after it was reaped.
+    /// The exit status of the leader. `None`: the leader has not been reaped yet.
     status: Option<io::Result<ExitStatus>>,
     zombies: Zombies,
 }
@@ -103,8 +103,8 @@ impl ProcessGroup {
         self.signal(Signal::KILL);
     }
 
-    /// Sends `signal` to the group. The kernel can reuse the id of the group as soon as all processes of the group are
-    /// gone. They may have ended after the last check, but a reuse of the id in so short a time is unlikely.
+    /// Sends `signal` to the group. If the group has ended since the last check, the kernel may have given its id to
+    /// another group, which would get the signal. But the kernel seldom reuses an id so soon.
     fn signal(&self, signal: Signal) {
         // An error means that the group has ended, or that its processes belong to another user, as with `sudo`.
         let _ = kill_process_group(self.id, signal);

@@ -13,7 +13,7 @@ use crate::outcome::run_record::RunId;
 
 /// A run of an event. The task and the hooks of the event receive a handle of this type. Clones of the handle are
 /// cheap, and threads and futures can own them. The lease is released when the task and its hooks have returned, even
-/// if a clone is left. So a task should wait for the threads that it starts.
+/// if a thread still has a clone. So a task should wait for the threads that it starts.
 ///
 /// ```
 /// use soloist::{Event, Run, Schedule};
@@ -120,8 +120,8 @@ impl Run {
     }
 
     /// Returns the lease of the run, as it was granted. `None`: the event has no lease, or the run is
-    /// [unprotected](crate::OutagePolicy::RunUnprotected) because its store is unavailable. The returned deadline does
-    /// not change with renewals; see [`remaining`](Self::remaining) for the time that is left.
+    /// [unprotected](crate::OutagePolicy::RunUnprotected) because its store is unavailable. A renewal does not change
+    /// the deadline in the returned lease; see [`remaining`](Self::remaining) for the time that is left.
     pub fn lease(&self) -> Option<&Lease> {
         self.held.lease()
     }

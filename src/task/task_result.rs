@@ -66,7 +66,8 @@ impl Sealed for () {}
 impl Sealed for TaskResult {}
 impl Sealed for Never {}
 
-/// The type `!` of an expression that never returns. Stable Rust allows `!` only as a return type.
+/// The type `!` of an expression that never returns. Stable Rust allows `!` only as the return type of a function, so
+/// [`Returns`] takes the type from there.
 type Never = <fn() -> ! as Returns>::Output;
 
 pub trait Returns {

@@ -54,7 +54,7 @@ struct Faults {
 }
 
 impl TestStore {
-    /// Creates an empty store that uses `clock`. The store answers at once.
+    /// Creates an empty store that uses `clock`. The store answers without a delay.
     pub fn new(clock: &ManualClock) -> Self {
         Self { memory: MemoryMutex::with_clock(clock), clock: clock.clone(), faults: Arc::default() }
     }
@@ -86,7 +86,7 @@ impl TestStore {
     ///
     /// # Errors
     ///
-    /// `mutex` can't be the name of an event.
+    /// The text `mutex` is not allowed as the name of an event.
     ///
     /// ```
     /// use soloist::testing::TestStore;
@@ -115,7 +115,7 @@ impl TestStore {
     ///
     /// # Errors
     ///
-    /// `event` can't be the name of an event.
+    /// The text `event` is not allowed as the name of an event.
     pub fn claim_elsewhere(&self, event: &str, occurrence: DateTime<Utc>) -> Result<(), InvalidName> {
         let claim = self.take_away(&MutexName::lease(event)?.claim(event, occurrence));
         std::mem::forget(claim); // A claim is not released.

@@ -1,7 +1,8 @@
 //! The only file that reads a clock.
 //!
 //! There are two clocks. The wall clock is for people and timetables, and can be set forward or back. The monotonic
-//! clock measures all deadlines. It only moves forward, even while the machine is suspended.
+//! clock measures all deadlines. It never goes back. On Linux and Android, it also counts the time for which the
+//! machine is suspended.
 //!
 //! A thread that waits for a time asks a [`Waiting`] how long to sleep. So the clock of a test knows the moment that
 //! each thread waits for. The clock stops at each of these moments until the thread has had its turn.
@@ -21,8 +22,8 @@ use manual::ManualTime;
 use manual::{ManualClock, Wake};
 use moment::Moment;
 
-/// If the time of a grant or renewal in a store lies further in the future than this, a clock was set back. A smaller
-/// difference can come from a clock that was corrected by a small step.
+/// The tolerance for the time of a grant or renewal that a store has recorded. If this time lies further in the future,
+/// a clock was set back. A smaller difference can come from a usual, small correction of a clock.
 pub(crate) const LITTLE_STEP: Duration = Duration::from_secs(1);
 
 /// The source of the time: the machine, or, in tests, a [`ManualClock`](crate::time::ManualClock).
@@ -75,7 +76,7 @@ impl Clock {
         self.0.as_ref().map_or_else(|| Moment::at(since_boot()), |time| time.moment())
     }
 
-    /// Converts a past moment into a time of the wall clock, by the present setting of the wall clock.
+    /// Converts a past moment into a time of the wall clock, as if the wall clock had not been set since then.
     pub(crate) fn wall_at(&self, moment: Moment) -> DateTime<Utc> {
         let ago = TimeDelta::from_std(self.moment().since(moment)).unwrap_or(TimeDelta::MAX);
         self.now().checked_sub_signed(ago).unwrap_or(DateTime::<Utc>::MIN_UTC)
@@ -101,8 +102,8 @@ impl Clock {
         Waiting { clock: self.clone(), place }
     }
 
-    /// Prevents other threads from moving the clock of a test until the result is dropped. So no time passes between a
-    /// request and its grant.
+    /// Prevents other threads from moving the clock of a test until the result is dropped. The caller keeps the result
+    /// until the store has answered, so that no time passes between a request and its grant.
     #[inline]
     pub(crate) fn stand_still(&self) -> Waiting {
         let place = self.0.as_ref().map_or(0, |time| time.take_turn());
@@ -196,8 +197,8 @@ pub(crate) fn random_index(length: usize) -> usize {
     usize::try_from(random).map_or(0, |random| random % length)
 }
 
-/// Returns the pause between two reads of a state that other processes change: about a second. The pause is random, so
-/// that not all processes read at once.
+/// Returns how long a process waits before it reads a state again that other processes change: about a second. The time
+/// is random, so that the processes do not all read in the same moment.
 pub(crate) fn about_a_second() -> Duration {
     Duration::from_millis(900) + random_below(Duration::from_millis(200))
 }
@@ -217,7 +218,8 @@ pub(crate) fn wall_plus(instant: DateTime<Utc>, later: Duration) -> DateTime<Utc
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn since_boot() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    // The kernel never reports a negative time since boot, nor a second of more than 10^9 nanoseconds.
+    // The kernel never reports a negative time since boot, and the nanoseconds are always fewer than 10^9. So both
+    // conversions are exact.
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or_default())
 }
 

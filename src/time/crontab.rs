@@ -50,9 +50,8 @@ use field_set::{Field, FieldSet, InField};
 /// **Differences from cronie.** Some texts are refused, because cronie does something that users do not mean, or that
 /// differs between servers:
 ///
-/// - A range that runs backwards. cronie reads such a range as no time at all, or, if the range ends with 0, as a range
-///   up to 7. An exception is a range of days of the week that ends with Sunday, such as `fri-sun`: it is not refused,
-///   with or without a step.
+/// - A range that runs backwards. In cronie, such a range has no numbers, or, if it ends with 0, it goes up to 7. Only
+///   a range of days of the week that ends with Sunday, such as `fri-sun`, is allowed, with or without a step.
 /// - `~`, a random time, and `@reboot`.
 /// - A date that never comes, as in `0 0 30 2 *`.
 /// - A text of more than 1,000 bytes.
@@ -98,9 +97,9 @@ impl Crontab {
         stars: 0b1_0111,
     };
 
-    /// Returns the minute of `civil` as a crontab. A comparison of its bits with another crontab shows whether the
-    /// other crontab is due. The result is computed once for each zone and tick, and compared with every crontab of
-    /// that zone.
+    /// Returns the minute of `civil` as a crontab. The crontab of an event is due in this minute if its bits match the
+    /// bits of the result. The result is computed once for each zone and tick, and compared with every crontab of that
+    /// zone.
     pub(crate) fn naming(civil: &(impl Datelike + Timelike)) -> Self {
         let date = Date {
             day: civil.day(),

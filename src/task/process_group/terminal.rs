@@ -153,8 +153,9 @@ fn next_stop(process: Pid) -> Option<Signal> {
         match waitid(WaitId::Pid(process), options) {
             Err(Errno::INTR) => {}
             Ok(Some(status)) if status.stopped() => {
-                // The wait above has `NOWAIT`, because another thread waits for the end of the process. This wait has
-                // no `NOWAIT`, so that the kernel reports each stop only once.
+                // The wait above has `NOWAIT`, so that it leaves the end of the process to the thread that waits for
+                // this end. But it also leaves the stop. This wait takes the stop, so that the next call does not
+                // report it again.
                 let _ = waitid(WaitId::Pid(process), WaitIdOptions::STOPPED | WaitIdOptions::NOHANG);
                 return status.stopping_signal().and_then(Signal::from_named_raw).or(Some(Signal::STOP));
             }
@@ -189,7 +190,7 @@ fn is_orphaned() -> bool {
     ancestor == 0 // 0: it is outside of this PID namespace; not 0: `/proc` hides it from this user
 }
 
-/// Returns `false`: other systems do not show the parent of a process.
+/// Returns `false`, because the answer is unknown: only Linux shows in `/proc` the parent of each process.
 #[cfg(not(target_os = "linux"))]
 fn is_orphaned() -> bool {
     false

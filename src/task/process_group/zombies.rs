@@ -13,10 +13,10 @@ use crate::base::process_stat::ProcessStat;
 const MOST_SCANS: u32 = 10;
 
 /// The zombies of a process group. Their parent may never reap them: in a container, the process that adopts orphans
-/// often reaps nothing.
+/// often reaps nothing. So a group that has only zombies counts as ended.
 #[derive(Default)]
 pub(super) struct Zombies {
-    /// The zombies that the last check found. Empty if the group may have had another process.
+    /// The zombies that the last check found. Empty if another process of the group lived then, or may have lived.
     last: Vec<u32>,
 }
 
@@ -26,14 +26,14 @@ impl Zombies {
     #[cfg(target_os = "linux")]
     pub(super) fn are_all_of(&mut self, group: Pid) -> bool {
         let zombies = if_all_are_zombies(group).unwrap_or_default();
-        // If a process ended during this check, it may have started another process, which the check did not see. But a
-        // zombie of the previous check has started no process since that check.
+        // A process that ended during this check may have started another process, which this check did not see. But a
+        // process that was a zombie in the previous check had ended before this check began.
         let had_ended = !zombies.is_empty() && zombies.iter().all(|id| self.last.contains(id));
         self.last = zombies;
         had_ended
     }
 
-    /// Returns `false`: other systems do not show zombies.
+    /// Returns `false`, because the answer is unknown: only Linux shows in `/proc` which processes are zombies.
     #[cfg(not(target_os = "linux"))]
     pub(super) fn are_all_of(&mut self, _: Pid) -> bool {
         self.last.clear();
@@ -41,8 +41,9 @@ impl Zombies {
     }
 }
 
-/// Returns the processes of this group if all are zombies. `None`: a process of the group lives, or a listed process
-/// ended during each scan. Or `/proc` does not show process 1, so it may hide processes of other users, too.
+/// Returns the processes of this group if all are zombies. `None`: a process of the group lives, or the answer is
+/// unknown. It is unknown if a listed process ended during each scan. It is also unknown if `/proc` does not show
+/// process 1, because then `/proc` may hide the processes of other users.
 #[cfg(target_os = "linux")]
 fn if_all_are_zombies(group: Pid) -> Option<Vec<u32>> {
     ProcessStat::read(1)?;

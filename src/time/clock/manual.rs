@@ -10,7 +10,7 @@ use chrono::{DateTime, Utc};
 
 use super::moment::Moment;
 
-/// The longest real time for which the clock waits until the turn of a thread has ended.
+/// The longest real time for which the clock waits for the threads that have a turn.
 const LONGEST_TURN: Duration = Duration::from_secs(5);
 
 /// A clock that stands still until a test moves it. If a task waits on this clock while the test itself waits in
@@ -59,8 +59,9 @@ const LONGEST_TURN: Duration = Duration::from_secs(5);
 ///
 /// - A server has its own clock. A lease on a server does not expire because a test moves this clock.
 /// - The process of a command uses the clock of the machine.
-/// - A [`Shutdown`](crate::Shutdown) ends the process by the clock of the machine. But a run measures the rest of the
-///   drain on the clock of its schedule.
+/// - A [`Shutdown`](crate::Shutdown) uses the clock of the machine to decide when the process exits. But when a run
+///   hears of the shutdown, the time that is left of the drain begins to pass on the clock of its schedule. At the end
+///   of this time, the run is cancelled.
 #[derive(Clone)]
 pub struct ManualClock(pub(super) Arc<ManualTime>);
 
@@ -111,8 +112,8 @@ impl ManualClock {
         self.0.set_to_nanos.store(nanos(wall).saturating_sub(self.0.passed()), Ordering::SeqCst);
     }
 
-    /// Moves the wall clock and the monotonic clock forward by `by`, for every handle of this clock. Returns when the
-    /// work that was due in this time is done.
+    /// Moves the wall clock and the monotonic clock forward by `by`, for every handle of this clock. Returns after the
+    /// turn of the last woken thread.
     ///
     /// The clock stops at each moment that a thread waits for, and moves on after the turn of that thread. So a lease
     /// is renewed every third of its term, [`Run::wait_cancelled`](crate::Run::wait_cancelled) returns, a
@@ -120,8 +121,8 @@ impl ManualClock {
     ///
     /// The clock waits for renewals and admissions, but no longer than five seconds of real time. It does not wait for
     /// tasks, hooks and ticks. It does not wait for the thread that calls this method, so that a store can call this
-    /// method during an admission. A thread that begins to wait after the return of this method waits for the next
-    /// call.
+    /// method during an admission. A thread that begins to wait after this method has returned is not woken before
+    /// another call.
     ///
     /// ```
     /// use std::time::Duration;
@@ -145,7 +146,7 @@ impl ManualClock {
     }
 
     /// Moves the wall clock and the monotonic clock forward by `by` in one step: no thread has a turn in between. So a
-    /// test can imitate a stopped process or a suspended machine. A lease whose deadline passes in this step is lost.
+    /// test can imitate a suspended process or a suspended machine. A lease whose deadline passes in this step is lost.
     ///
     /// ```
     /// use std::time::Duration;
@@ -186,11 +187,12 @@ pub(crate) trait Wake: Send + Sync {
     fn wake(&self);
 }
 
-/// The time of a test. The wall clock and the monotonic clock are both computed from `moment_nanos`. So both clocks
-/// always move at once.
+/// The time of a test. The wall clock and the monotonic clock are both computed from `moment_nanos`. So `advance` and
+/// `jump` always move both clocks together.
 pub(super) struct ManualTime {
     moment_nanos: AtomicU64,
-    /// The time of the wall clock at moment zero, by the present setting of the wall clock.
+    /// The time that the wall clock shows at moment zero, in nanoseconds since 1970. A test that sets the wall clock
+    /// changes this time.
     set_to_nanos: AtomicI64,
     /// Locked while time moves.
     places: Mutex<Places>,
@@ -280,8 +282,8 @@ impl ManualTime {
         let left = at.map(|at| places.taken.remove(at));
         drop(places);
         self.settled.notify_all();
-        // Dropped after the unlock. If this is the last reference to `here`, its drop runs other code, which may need
-        // the lock.
+        // Drop the place only after the unlock: if it has the last reference to `here`, the drop runs code of another
+        // type, which may need the lock.
         drop(left);
     }
 

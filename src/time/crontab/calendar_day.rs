@@ -85,8 +85,10 @@ impl Date {
         if day_of_week < MONDAY || day_of_week > FRIDAY {
             return 0;
         }
-        // A Monday is the weekday nearest to the Sunday before it, and to a Saturday that is the 1st. A Friday is the
-        // weekday nearest to the Saturday after it, and to a Sunday that is the last day of the month.
+        // A Monday is the nearest weekday to the Sunday before it. It is also the nearest weekday to the Saturday
+        // before it if this Saturday is the 1st, because then the Friday is in another month. A Friday is the nearest
+        // weekday to the Saturday after it, and also to the Sunday after it if this Sunday is the last day of the
+        // month.
         let first = match (day_of_week, day) {
             (MONDAY, 2 | 3) => 1,
             (MONDAY, 4..) => day - 1,

@@ -78,14 +78,15 @@ impl FieldSet {
         Self { bits: day.bits(), star: false }
     }
 
-    /// Returns the items of the kind [`CalendarDay`] that this set of `field` has, in the order of their bits.
+    /// Returns each [`CalendarDay`] in this set, in the order of their bits. `field` is the field of this set.
     pub(super) fn calendar_days(self, field: Field) -> impl Iterator<Item = CalendarDay> {
         let of_month = (field == Field::DayOfMonth).then(CalendarDay::of_month).into_iter().flatten();
         let of_week = (field == Field::DayOfWeek).then(CalendarDay::of_week).into_iter().flatten();
         of_month.chain(of_week).filter(move |day| self.bits & day.bits() != 0)
     }
 
-    /// Returns this set of `field` without items of the kind [`CalendarDay`]: only plain numbers are left.
+    /// Returns this set without items such as `L` and `15W`, so that only plain numbers are left. `field` is the field
+    /// of this set.
     pub(super) fn without_calendar_days(self, field: Field) -> Self {
         self.calendar_days(field).fold(self, |rest, day| rest.without(Self::calendar_day(day)))
     }
@@ -133,7 +134,8 @@ impl FieldSet {
         Self { bits: self.bits & !other.bits, star: self.star }
     }
 
-    /// Returns the items of the list for `field`. If the items are parsed again, the result is this set, with its star.
+    /// Returns this set as the items of a list. If this list is parsed as the text of `field`, the result is this set
+    /// again, with its star.
     fn items(self, field: Field) -> Vec<String> {
         if self.bits == Self::every(field).bits && (self.star || field == Field::Month) {
             return vec!["*".into()];
@@ -141,7 +143,8 @@ impl FieldSet {
         let mut items = Vec::new();
         let mut rest = self.without_calendar_days(field);
         if self.star {
-            // A set with a star came from an item that starts with `*`. The smallest step that fits the set is shown.
+            // The set has a star, so the first item must start with `*`. Its step is the smallest step whose numbers
+            // are all in the set.
             let fits = |step: &u32| Self::every_nth(field, *step).without(rest).bits == 0;
             if let Some(step) = (2..=field.ends().1 + 1).find(fits) {
                 items.push(format!("*/{step}"));

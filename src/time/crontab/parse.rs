@@ -9,8 +9,7 @@ use super::error::CrontabError;
 use super::field_set::{Field, FieldSet};
 use crate::base::{escape::OneLine, escape::Quoted, similar::did_you_mean};
 
-/// The largest number of bytes in a text. Useful texts are shorter. Because of the limit, a wrong text takes little
-/// time.
+/// The largest number of bytes in a text. Useful texts are shorter. A longer text is refused before it is parsed.
 const MAX_BYTES: usize = 1_000;
 
 /// The nicknames and their fields, as in the manual page of cronie. In cronie, `@daily` sets no star for the days. That
@@ -118,7 +117,8 @@ fn read_item(field: Field, item: &str) -> Result<FieldSet, BadPart<'_>> {
         Some((low, high)) => (read_number(field, item, low)?, read_number(field, item, high)?),
         None => [read_number(field, item, range)?; 2].into(),
     };
-    // A range of days that begins with Sunday as 7 would run backwards. So the advice writes this Sunday as 0.
+    // `first` and `last` are for the advice in the errors below. A range that begins with Sunday as 7, such as `7-3`,
+    // runs backwards. So the advice writes this Sunday as 0: `0-3`.
     let (first, last) = if field == Field::DayOfWeek { (low % 7, 6) } else { (low, field.ends().1) };
     let high = match high {
         // A range of days may end with Sunday, as in cronie. Unlike in cronie, such a range may also have a step.
@@ -224,7 +224,7 @@ fn read_day_of_calendar<'a>(item: &'a str, day: &'a str) -> Result<u32, BadPart<
     Ok(day % 7)
 }
 
-/// A hint for users who know these items from Quartz.
+/// A hint for users who know `#` and `L` from Quartz, where the days of the week have other numbers.
 const FROM_SUNDAY: &str = "Sunday is 0 or 7 here, and Friday is 5 (in Quartz, Sunday is 1 and Friday is 6)";
 
 /// Parses a number of the field, or a name for such a number.
@@ -266,8 +266,8 @@ fn digits(text: &str) -> Option<u32> {
     is_number.then(|| text.parse().unwrap_or(u32::MAX))
 }
 
-/// Returns the error for a fault in a field. If the number of fields is wrong, returns an error about that instead,
-/// because then the items are in the wrong fields.
+/// Returns the error for a fault in a field. If the number of fields is wrong, the item with the fault may stand in a
+/// wrong field, so the error is about the number of fields instead.
 #[cold]
 fn refusal(text: &str, fault: &BadPart<'_>) -> CrontabError {
     let is_fault = lists(text).count() == Field::ALL.len() && zone_in(text).is_none();

@@ -10,7 +10,8 @@ use super::field_set::{Field, FieldSet, InField};
 
 const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
-/// The length of the longest list of times of day, such as `08:00, 12:00 and 18:00`. More times are not listed.
+/// The length of the longest list of times of day, such as `08:00, 12:00 and 18:00`. If there are more times, the
+/// minutes and the hours are described separately.
 const MOST_TIMES: usize = 6;
 
 const WEEKDAYS: u128 = 0b011_1110;
