@@ -196,22 +196,23 @@ impl Crontab {
         dates.any(|date| self.meets_date(&date))
     }
 
-    /// Returns whether at least one month of the crontab has at least one of the crontab's days of the month. The days
-    /// of the week do not count.
+    /// Returns whether one of the crontab's days of the month exists in one of the crontab's months. A 31st of February
+    /// does not exist. The days of the week do not count.
     pub(crate) fn day_of_month_comes(&self) -> bool {
         let mut on_any = *self;
         on_any.set(Field::DayOfWeek, FieldSet::every(Field::DayOfWeek));
         on_any.comes()
     }
 
-    /// Returns whether the crontab has fixed times of the day, as `30 2 * * *` has. The crontabs `*/10 * * * *` and
-    /// `0 * * * *` follow real time instead. As in cronie, a clock change moves only fixed times.
+    /// Returns whether the crontab has fixed times of the day, as `30 2 * * *` has. As in cronie, fixed times come
+    /// once, even if the clocks skip or repeat them. Other crontabs, such as `*/10 * * * *` and `0 * * * *`, follow
+    /// real time.
     pub(crate) fn is_at_fixed_times(&self) -> bool {
         !self.get(Field::Minute).star && !self.get(Field::Hour).star
     }
 
-    /// Returns the shortest time between two times of the crontab, in minutes, at most 60. The day fields and the month
-    /// do not count.
+    /// Returns the smallest number of minutes between two times of the crontab, or 60 if all times are farther apart.
+    /// Only the fields of the minute and the hour count.
     pub(crate) fn shortest_interval(&self) -> u32 {
         let (minutes, hours) = (self.get(Field::Minute).bits, self.get(Field::Hour).bits);
         let has_hours_in_a_row = hours & (hours << 1 | hours >> 23) != 0;
@@ -220,7 +221,8 @@ impl Crontab {
         (1..60).find(|interval| minutes & minutes >> interval != 0).unwrap_or(60)
     }
 
-    /// Returns the rule for the two day fields. `true`: both must match, because one of them starts with `*`.
+    /// Returns whether a date must match both day fields, because one of these fields starts with `*`. `false`: it is
+    /// enough that a date matches one field.
     #[inline]
     pub(crate) fn days_must_both_match(&self) -> bool {
         self.stars >> Field::DayOfMonth as u8 & 0b101 != 0

@@ -45,14 +45,14 @@ struct SingleEvent {
     timetable: Timetable,
     /// Whether ticks at the start of each minute would miss some starts of the event.
     has_seconds: bool,
-    /// The number of seconds before the first tick that belong to this tick, too. Used if `has_seconds`.
+    /// The number of seconds that a tick without a previous tick looks back. Used only if `has_seconds`.
     looks_back: i64,
     quiet: Quiet,
 }
 
 /// A range of seconds in which the event does not start. The last search found this range. Most ticks are in this
-/// range, and need no search. The first and the last second are in one atomic number, because ticks on several threads
-/// read them.
+/// range, and need no search. One atomic number has both the first and the last second. So if another thread stores a
+/// new range, a tick never reads the first second of one range and the last second of the other.
 #[derive(Debug)]
 struct Quiet(AtomicU64);
 
@@ -114,14 +114,14 @@ impl DueIndex {
         next.min().map(instant_of)
     }
 
-    /// Returns the events whose occurrences are searched one by one.
+    /// Returns the events that are in no group. The occurrences of each of these events are searched separately.
     pub(crate) fn singles(&self) -> impl Iterator<Item = usize> {
         self.singles.iter().map(|single| single.event)
     }
 
     /// Returns the events that start in the tick at `now`, if the previous tick was at `since`. The events are in
-    /// insertion order, each with its own tick. An event with a jitter can appear several times, with its oldest
-    /// occurrence first. If no event starts, nothing is allocated.
+    /// insertion order. Each event has a `Tick` with the time in its zone and with its occurrence. An event with a
+    /// jitter can appear several times, with its oldest occurrence first. If no event starts, nothing is allocated.
     pub(crate) fn due(&self, now: DateTime<Utc>, since: DateTime<Utc>) -> Vec<(usize, Tick)> {
         let mut due = Vec::new();
         for group in &self.groups {
@@ -197,8 +197,8 @@ impl SingleEvent {
     fn new(event: usize, timetable: Timetable) -> Self {
         let (has_jitter, period) = (timetable.jitter != Jitter::NONE, timetable.period().as_secs().cast_signed());
         let has_seconds = if has_jitter { period < 60 } else { timetable.needs_seconds() };
-        // For an interval, the first tick looks back less than one interval. So it finds only the latest instant of the
-        // interval. If the event is not due at that instant, the tick finds nothing.
+        // For an interval, a tick without a previous tick looks back less than one interval. So the tick can find only
+        // the latest instant of the interval. If the crontab excludes that instant, the tick finds no occurrence.
         let looks_back = if timetable.interval.is_some() && !has_jitter { period.min(60) - 1 } else { 59 };
         Self { event, timetable, has_seconds, looks_back, quiet: Quiet::default() }
     }
@@ -225,9 +225,9 @@ impl SingleEvent {
         }
     }
 
-    /// Calls `found` for each start of the event that belongs to the tick at `now`. The argument is a tick with the
-    /// occurrence of that start. If an event has a jitter, and is due at most once a minute, all its starts count. For
-    /// any other event, only the latest start counts.
+    /// Calls `found` for the starts of the event that belong to the tick at `now`: for all these starts if the event
+    /// has a jitter and is due at most once a minute; otherwise only for the latest start. The argument is a tick with
+    /// the occurrence of the start.
     fn due(&self, now: DateTime<Utc>, since: DateTime<Utc>, mut found: impl FnMut(Tick)) {
         // The function `seconds` returns no second before this one.
         let earliest = if since == DateTime::<Utc>::MIN_UTC { now.timestamp() - 118 } else { since.timestamp() + 1 };

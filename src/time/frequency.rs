@@ -1,6 +1,6 @@
-//! The settings that say when an event is due. The settings come from methods of the event. A setting is a field of a
-//! crontab, an interval, or a whole expression. Then the settings become a timetable. It is an error to set one field
-//! to two different values, so the order of the methods makes no difference.
+//! The settings that say when an event is due. Methods of the event make these settings. A setting is a field of a
+//! crontab, an interval, or a whole expression. All settings of an event together give its timetable. It is an error to
+//! set one field to two different values, so the order of the methods makes no difference.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -28,14 +28,15 @@ pub(crate) struct TimetableSpec {
     /// The defaults for fields that no method sets, such as midnight.
     defaults: [Option<SetField>; Field::ALL.len()],
     cycle: Option<Cycle>,
-    /// The only method of [`HOW_OFTEN`] that was called.
+    /// The method of [`HOW_OFTEN`] that was called. A call of another method of `HOW_OFTEN` is an error.
     how_often: Option<&'static str>,
     /// The interval. An interval of a minute or longer decides the minutes. An interval of an hour or longer decides
     /// the hours, too. An interval of a day or longer decides all fields. No other method can set a field that the
     /// interval decides.
     pub(crate) every: Option<Duration>,
     pub(crate) anchor: Option<DateTime<Utc>>,
-    /// The only occurrence of the event. No other method can set a time.
+    /// The instant of `at(..)`: the only occurrence of the event. An event with `at(..)` can have no other setting of a
+    /// time.
     pub(crate) at: Option<DateTime<Utc>>,
     pub(crate) from: Option<DateTime<Utc>>,
     pub(crate) until: Option<DateTime<Utc>>,
@@ -61,8 +62,8 @@ impl From<Crontab> for Expression {
     }
 }
 
-/// Converts the sets of numbers, not the text, so that the spelling makes no difference. A day must match both day
-/// fields.
+/// Converts the sets of numbers, not the text, so that the spelling makes no difference. In the crate `cron`, a day
+/// must match both day fields, so this rule is kept.
 #[cfg(feature = "cron")]
 impl TryFrom<&cron::Schedule> for Expression {
     type Error = String;
@@ -165,7 +166,8 @@ impl TimetableSpec {
 
     fn interval(&self) -> Result<Option<Interval>, String> {
         if let Some(at) = self.at {
-            // The span of the timetable leaves only one instant of the interval.
+            // The interval has an instant each hour, and `at` is one of them. The span has only the second `at`, so the
+            // event is due at no other instant.
             return whole("at", at, 60).map(|at| Some(Interval::new(at, HOUR.as_secs().cast_signed())));
         }
         let anchor = self.anchor.unwrap_or(DateTime::UNIX_EPOCH);
@@ -426,8 +428,8 @@ impl TimetableSpec {
                  minute of these days (`{crontab}`), add `every_minute()`"
             ));
         }
-        // A date that never comes is an error even if days of the week are set, too, because a method has set the date
-        // on purpose.
+        // A method has set the date on purpose, so a date that never comes is always an error. This is also true if
+        // days of the week are set, although the event would then be due on these days.
         if !crontab.day_of_month_comes() {
             let [day, month] = [Field::DayOfMonth, Field::Month].map(|field| InField(field, crontab.get(field)));
             let method = self.field(Field::DayOfMonth).map_or("days_of_month(..)", |field| field.method);

@@ -36,8 +36,9 @@ pub enum Period {
 }
 
 impl Period {
-    /// Returns the part of the permit's name that stands for the period of `instant`. Also returns the longest time
-    /// until the period is over. A day on which clocks are set back is longer than 24 hours, but shorter than two days.
+    /// Returns the part of the permit's name that stands for the period of `instant`. Also returns how long
+    /// a period of this kind lasts at most. For a day, this is two days: a day on which clocks are set back is longer
+    /// than 24 hours, but shorter than two days.
     pub(crate) fn permit(self, instant: DateTime<Utc>, zone: &Zone) -> (String, Duration) {
         let (name, hours) = match self {
             // The offset distinguishes an hour from its repetition, after the clocks were set back.

@@ -50,9 +50,9 @@ impl Tick {
         Self { now, local, occurrence: start_of_minute(now, offset), offset_then: offset }
     }
 
-    /// Returns the instant of the tick, which all events of the tick share. For an event with a
-    /// [jitter](crate::Event::jitter), the instant is earlier by the delay of the occurrence, so that a filter decides
-    /// as it would without the jitter.
+    /// Returns the instant of the tick. All events without a [jitter](crate::Event::jitter) get an equal instant. For
+    /// an event with a jitter, the delay of the occurrence is subtracted, so that a filter decides as it would without
+    /// the jitter.
     ///
     /// ```
     /// # use soloist::time::Tick;

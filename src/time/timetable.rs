@@ -74,7 +74,8 @@ impl Timetable {
         self.clock_change.is_once(&self.times.crontab) && self.interval.is_none() && self.zone.has_changes()
     }
 
-    /// Returns the shortest time between two occurrences on a wall clock, at most an hour.
+    /// Returns the shortest time between two occurrences, or an hour if all occurrences are farther apart. Clock
+    /// changes do not count.
     pub(crate) fn period(&self) -> Duration {
         let minutes = || {
             let minutes = self.times.crontab.shortest_interval();
@@ -160,8 +161,8 @@ impl Timetable {
         latest
     }
 
-    /// Returns the tick for `occurrence`. Its time is `now` minus the delay of the occurrence. So filters decide as
-    /// they would without the delay, and the lateness of the tick counts from the delayed start.
+    /// Returns the tick for `occurrence`. The time of the tick is `now` minus the delay of the occurrence. So filters
+    /// decide as they would without the delay, and the lateness of the tick counts from the delayed start.
     pub(crate) fn tick(&self, now: DateTime<Utc>, occurrence: DateTime<Utc>) -> Tick {
         let delay = self.start_of(occurrence) - occurrence;
         Tick::at(now.checked_sub_signed(delay).unwrap_or(now), &self.zone).with_occurrence(occurrence, &self.zone)
@@ -183,8 +184,9 @@ impl Timetable {
         }
     }
 
-    /// Returns the last second before the windows can be open again. The windows stay closed until `minutes` minutes
-    /// after the minute of `time`. But if the clocks change before that, the windows can open at the change.
+    /// Returns the last second before the windows can be open again. Without a clock change, the windows open `minutes`
+    /// minutes after the start of the minute of `time`. If the clocks change before that, the windows can open at the
+    /// change.
     fn last_second_closed(&self, time: DateTime<Utc>, minutes: u32) -> DateTime<Utc> {
         let second = time.timestamp();
         let into_minute = i64::from(self.zone.at(time).second());
@@ -206,8 +208,8 @@ impl Timetable {
         })
     }
 
-    /// Returns whether a tick at `now` still catches up missed occurrences: until the span has ended, or always for an
-    /// event with `at`.
+    /// Returns whether a tick at `now` catches up missed occurrences. For an event with `at`, always; for any other
+    /// event, only if `now` is in the span.
     pub(crate) fn makes_up_at(&self, now: DateTime<Utc>) -> bool {
         self.span.only().is_some() || self.span.includes(now.timestamp())
     }

@@ -99,8 +99,8 @@ impl Zone {
     /// If `TZ` names a zone that this system does not have, [`Schedule::add`](crate::Schedule::add) refuses an event in
     /// this zone. An example is a container without the package `tzdata`.
     ///
-    /// If the servers of a fleet have different zones, they disagree about due times: use a named zone there. The rules
-    /// of this zone come from the system, and not from [`TZDATA_VERSION`](Self::TZDATA_VERSION).
+    /// If the servers of a fleet have different zones, they disagree about due times: use a named zone for a fleet. The
+    /// rules of the machine's own zone come from the system, and not from [`TZDATA_VERSION`](Self::TZDATA_VERSION).
     ///
     /// ```
     /// assert_eq!(soloist::Zone::local(), soloist::Zone::from(chrono::Local));
@@ -256,7 +256,7 @@ impl TryFrom<chrono_tz::Tz> for Zone {
     /// `chrono-tz` has another release.
     ///
     /// # Errors
-    /// `chrono-tz` has a newer release of the database, and the name is new.
+    /// The name is not known, because `chrono-tz` has a newer release of the database.
     fn try_from(tz: chrono_tz::Tz) -> Result<Self, UnknownZone> {
         tz.name().parse()
     }
@@ -322,7 +322,8 @@ impl From<String> for UnknownZone {
     }
 }
 
-// With this conversion, the bound `TryInto<Zone>` accepts both zones and texts, and its error becomes an `UnknownZone`.
+// A function with an argument `TryInto<Zone>` accepts a text or a `Zone`, and returns its error as an `UnknownZone`.
+// For a `Zone`, this error is `Infallible`.
 impl From<Infallible> for UnknownZone {
     fn from(never: Infallible) -> Self {
         match never {}

@@ -29,7 +29,7 @@ fn a_permit_is_called_after_its_civil_period() {
         (Day, "UTC", "1969-12-31T23:59:59Z", "day@1969-12-31"),
         (Day, "-03:30", "2026-03-01T03:29:00Z", "day@2026-02-28"),
         (Day, "+14:00", "2026-12-31T10:00:00Z", "day@2027-01-01"),
-        // A Monday begins a week, and a Sunday ends it; the 1st of January 2027 is a Friday.
+        // A week begins on Monday. The 1st of January 2027 is a Friday, so it belongs to the last week of 2026.
         (Week, "UTC", "2026-03-02T00:00:00Z", "week@2026-W10"),
         (Week, "UTC", "2026-03-08T23:59:00Z", "week@2026-W10"),
         (Week, "+01:00", "2027-01-01T00:00:00Z", "week@2026-W53"),
@@ -56,7 +56,7 @@ fn clocks_that_are_set_make_two_hours_of_one_and_leave_days_whole() {
         // In Havana, the clocks go back to midnight. In Sao Paulo, they go back at midnight, to 23:00.
         (Day, "America/Havana", "2024-11-03T05:30:00Z", "day@2024-11-03"),
         (Day, "America/Sao_Paulo", "2018-02-18T02:30:00Z", "day@2018-02-17"),
-        // Here, the clocks go back by an hour at 00:01, so the last hour of the day before comes again.
+        // In St. John's, the clocks go back from 00:01 to 23:01, so the day before goes on for 59 minutes.
         (Day, "America/St_Johns", "2010-11-07T02:29:00Z", "day@2010-11-06"),
         (Day, "America/St_Johns", "2010-11-07T02:30:59Z", "day@2010-11-07"),
         (Day, "America/St_Johns", "2010-11-07T02:31:00Z", "day@2010-11-06"),

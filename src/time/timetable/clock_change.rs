@@ -84,8 +84,8 @@ impl ClockChange {
 impl Occurrences<'_> {
     /// Returns the first due minute that begins at second `from` or after.
     ///
-    /// If times come once, minutes that the clocks repeat are not due. Times that a change has skipped are due in the
-    /// first new minute after the change.
+    /// If times come once, minutes that the clocks repeat are not due. Times that a change has skipped are due after
+    /// the change, in the first minute that the clocks have not shown before.
     pub(super) fn minute_at_or_after(self, mut from: i64) -> Option<i64> {
         loop {
             if self.once
@@ -99,9 +99,10 @@ impl Occurrences<'_> {
             }
             let offset = self.zone.seconds_ahead_at(from);
             let found = first_due(self.times, from + offset)? - offset;
-            // It is not enough to compare the offsets at `from` and at `found`, because the clocks may change twice in
-            // between. But a change matters only in two places. Near `from`, the clocks can show an earlier time again.
-            // Near `found`, the clocks may have shown the time of `found` already.
+            // `found` is computed with the offset at `from`, so a clock change before `found` can make it wrong. If the
+            // offset at `found` is equal, the clocks may still have changed, twice. But only two changes matter. After
+            // a change near `from`, the clocks can show a due time earlier than `found`. After a change near `found`,
+            // the clocks show the time of `found` at another instant.
             let near = found - from <= 2 * REACH;
             if let Some(change) = self.zone.nearest_change(from, if near { found } else { from + REACH }) {
                 from = change;

@@ -44,7 +44,7 @@ impl Seconds {
     }
 
     /// Returns the shortest time between two seconds of the set. If `next_minute`, the seconds of the next minute
-    /// count, too. `None`: there is only one second.
+    /// count, too. `None`: the set has only one second.
     pub(crate) fn shortest_interval(self, next_minute: bool) -> Option<u32> {
         let seconds = u128::from(self.0) | if next_minute { u128::from(self.0) << 60 } else { 0 };
         (1..60).find(|interval| seconds & seconds >> interval != 0)

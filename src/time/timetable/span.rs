@@ -25,7 +25,7 @@ impl Span {
         Self { from: second, until: second + 1 }
     }
 
-    /// Returns the second of a span that has only one second.
+    /// Returns the only second of the span. `None`: the span does not have exactly one second.
     pub(crate) fn only(self) -> Option<i64> {
         (self.from.checked_add(1) == Some(self.until)).then_some(self.from)
     }

@@ -53,7 +53,7 @@ fn a_time_that_comes_twice_is_found_twice_from_far_away_too() {
     assert_around("30 2 25 10 *", berlin, "2025-10-25T00:30:00Z", "2026-01-01T00:00:00Z", "2026-10-25T00:30:00Z");
     assert_around("30 2 25 10 *", berlin, "2026-10-25T00:30:00Z", "2026-10-25T01:00:00Z", "2026-10-25T01:30:00Z");
     assert_around("30 2 25 10 *", berlin, "2026-10-25T01:30:00Z", "2027-01-01T00:00:00Z", "2027-10-25T00:30:00Z");
-    // A time that does not exist, because the clocks go forward, is not found.
+    // On 2026-03-29, the clocks skip 02:30, so there is no occurrence.
     assert_around("30 2 29 3 *", berlin, "2025-03-29T01:30:00Z", "2026-03-29T01:00:00Z", "2027-03-29T00:30:00Z");
 }
 
@@ -170,7 +170,8 @@ fn before_1970_and_after_2100_nothing_is_known() {
     assert_eq!(last.previous(instant("4000-02-01T00:00:00Z")), Some(instant("2100-12-31T23:59:00Z")));
 }
 
-/// Checks a change of exactly three hours. After three hours, the change has no effect any more.
+/// Checks a change that sets the clocks back by exactly three hours. When the repeated hours are over, the change has
+/// no effect any more.
 #[test]
 #[cfg(feature = "tzdata")]
 fn the_largest_change_ends_with_its_last_second() {
@@ -320,7 +321,7 @@ fn where_clocks_never_change_the_cron_crate_finds_the_same_times() {
         let timetable = Timetable { interval, ..Timetable::of(crontab) };
         let at = DateTime::from_timestamp(random.i64(0..4_133_980_800), random.u32(0..2) * 500_000_000);
         let at = at.expect("`chrono` has this time");
-        // The search of the crate starts from a whole second.
+        // The crate `cron` gets an instant without a fraction of a second.
         let second = at.timestamp();
         let start = DateTime::from_timestamp(second, 0).expect("`chrono` has this time");
         let next = theirs.iter().filter_map(|schedule| schedule.after(&start).next()).min();

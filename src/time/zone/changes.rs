@@ -27,11 +27,11 @@ pub(crate) struct Change {
 }
 
 impl Zone {
-    /// Returns the last clock change of at most three hours, if this change still matters at `second` for events whose
-    /// times come once. `None`: there is no such change.
+    /// Returns the last clock change up to `second` if it has moved the clocks by at most three hours, and still
+    /// matters at `second` for events whose times come once. `None`: there is no such change.
     pub(crate) fn small_change(&self, second: i64) -> Option<Change> {
-        // A change can repeat at most three hours. So the change matters for three hours, and then until the next
-        // minute begins. In this time, a zone has at most one change.
+        // After such a change, the clocks show at most three hours again. So the change matters for three hours, and
+        // then until the next minute begins. In this time, a zone has at most one change.
         let from = second - LARGEST - 60;
         if !self.has_changes() || self.seconds_ahead_at(from) == self.seconds_ahead_at(second) {
             return None;

@@ -56,14 +56,14 @@ pub(super) fn check() -> Result<(), String> {
     ))
 }
 
-/// Reads the rules. The error is a value of `TZ` that names no zone.
+/// Reads the rules. If `TZ` names no zone, the error is the value of `TZ`.
 fn read() -> Result<Rules, OsString> {
     let settings = TimeZoneSettings::new(&FOLDERS, TimeZoneSettings::DEFAULT_READ_FILE_FN);
     let named = |name: &str| settings.parse_posix_tz(name).ok();
     let of_the_machine = || named("localtime");
     let Some(value) = env::var_os("TZ") else { return Ok(of_the_machine()) };
     match value.to_str() {
-        // Without the file, the machine is in UTC.
+        // If there is no file `/etc/localtime`, the zone is UTC.
         Some("localtime" | ":localtime") => Ok(of_the_machine()),
         Some(name) => match named(name).filter(is_usual) {
             None if !MEANS_UTC.contains(&name) => Err(value),
@@ -82,7 +82,7 @@ fn is_usual(rules: &TimeZone) -> bool {
 
 fn kind_at(rules: &TimeZone, second: i64) -> Option<&LocalTimeType> {
     rules.find_local_time_type(second).ok().or_else(|| {
-        // The file has no rule for the years after its last change, so the last offset stays.
+        // The zone has no rule for the time after its last clock change, so the offset since that change stays.
         let rules = rules.as_ref();
         rules.local_time_types().get(rules.transitions().last()?.local_time_type_index())
     })

