@@ -43,8 +43,8 @@ const STORE: u8 = 66;
 /// The exit code if the command could not be started: `EX_UNAVAILABLE`, as in `flock`.
 const NOT_STARTED: u8 = 69;
 
-/// The exit code if the lease was lost: `EX_TEMPFAIL`. The command was ended because of the loss, or succeeded all the
-/// same.
+/// The exit code if the lease was lost: `EX_TEMPFAIL`. The command was ended because of the loss, or it has succeeded
+/// despite the loss.
 const LEASE_LOST: u8 = 75;
 
 /// The exit code if the command reached its timeout, as in `timeout`.
