@@ -25,7 +25,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             .on_failure(move |run, outcome| send(&alert, run, outcome)),
     )?;
     let report = schedule.run_due(Utc::now());
-    // In a program that cron starts, return the report: cron mails the failure, and the exit code is 1.
+    // In a program that cron starts, return the report from `main`: cron mails the failure, and the exit
+    // code is 1.
     if report.is_failure() { Ok(()) } else { Err("the command of this example must fail".into()) }
 }
 

@@ -140,7 +140,7 @@ impl EventMutex for AsyncStore {
     }
 
     fn describe(&self) -> Description {
-        // A table on a server has `Scope::Fleet`.
+        // If your store is on a server, write `Scope::Fleet` here.
         Description::of(&*self.table).with_scope(Scope::Process).with_extension()
     }
 

@@ -45,7 +45,8 @@ impl<M: EventMutex> EventMutex for Audited<M> {
         Some(&self.store) // answers all methods that are not overridden below
     }
 
-    /// Passes a batch to the store, and reports its admissions. All requests of a tick or a `LeaseGuard` are batches.
+    /// Passes a batch to the store, and reports its admissions. A tick and a `LeaseGuard` send all
+    /// their admissions in batches.
     fn carry_out(&self, batch: &mut Batch) {
         self.store.carry_out(batch);
         batch.admissions().iter().for_each(|slot| self.audit.tell(slot));
@@ -72,11 +73,11 @@ pub(crate) struct Row {
     /// The name of the event. An admission without a claim has the name of its lease here: the event's name or its
     /// `mutex_name`.
     pub(crate) event: String,
-    /// The occurrence or the period that was claimed.
+    /// The occurrence or the period of the requested claim.
     pub(crate) occurrence: Option<String>,
     /// The text `granted`, or the keyword of the skip: `overlapping`, `ran_elsewhere`, `paused`, `store_unavailable`.
     pub(crate) reason: &'static str,
-    /// The holder of the lease or claim that was taken, or the text of the error.
+    /// The holder of the lease, claim or pause because of which the admission was refused, or the text of the error.
     pub(crate) holder: Option<String>,
     /// The fencing token that was granted.
     pub(crate) token: Option<u64>,
@@ -111,7 +112,7 @@ impl Audit {
                     complain(format_args!("not written: {row:?}: {error}"));
                 }
             }
-            // The send fails only if the audit was dropped and has stopped waiting.
+            // The send fails only if the drop of the audit has stopped waiting.
             let _ = all_written.send(());
         });
         Self { server: server.into(), rows: Some(rows), written: Mutex::new(written) }

@@ -60,8 +60,8 @@ impl EventMutex for Folder {
     }
 }
 
-/// Returns the owner in an entry, if the lease has not ended. A half-written entry of a killed process has no owner,
-/// because its lease was never granted.
+/// Returns the owner in an entry, if the lease has not ended. Returns `None` for a half-written entry: its
+/// process was killed before the lease was granted.
 fn owner(entry: &str) -> Option<Owner> {
     let (owner, rest) = entry.split_once(' ')?;
     let until: i64 = rest.split_once(' ')?.0.parse().ok()?;

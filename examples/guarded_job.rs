@@ -1,4 +1,5 @@
-//! Shows a lease without a schedule: systemd starts a job on every server, and the job runs on one server.
+//! Shows a lease without a schedule: systemd starts this program on every server, and one of the
+//! programs runs the job.
 //!
 //! ```text
 //! # report.service                                             # report.timer
@@ -7,7 +8,7 @@
 //! ExecStart=/usr/local/bin/guarded_job redis://cache.internal
 //! ```
 //!
-//! If you start the job twice at the same time, the second process does not run it:
+//! If you start the program twice at the same time, only one of the two processes runs the job:
 //!
 //! ```text
 //! cargo run --example guarded_job & cargo run --example guarded_job; wait

@@ -22,7 +22,7 @@ use soloist::{Event, EventMutex, Period, Run, Schedule};
 
 const SERVERS: [&str; 3] = ["web-1", "web-2", "web-3"];
 
-/// The day, hour and minute of each server's ticks.
+/// Four rounds of ticks, each with the day, hour and minute at which each server ticks.
 const TICKS: [[(i64, i64, i64); SERVERS.len()]; 4] = [
     [(0, 15, 1), (0, 15, 2), (0, 15, 3)], // one hour: one reminder, and the clean-up of the day
     [(0, 15, 58), (0, 15, 30), (0, 15, 59)], // still this hour: no event runs
@@ -62,7 +62,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let day = DateTime::UNIX_EPOCH + TimeDelta::days(fastrand::i64(0..100_000));
     let mut permits = BTreeSet::new();
     for ticks in TICKS {
-        // All copies tick at once, each with a minute of its own.
+        // The copies tick on threads at the same time. Each copy passes a time of its own to `run_due`.
         thread::scope(|scope| -> Result<(), Box<dyn Error>> {
             let tick = |(schedule, (days, hours, minutes))| {
                 let now = day + TimeDelta::minutes((days * 24 + hours) * 60 + minutes);
