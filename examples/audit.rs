@@ -77,7 +77,7 @@ pub(crate) struct Row {
     pub(crate) occurrence: Option<String>,
     /// The text `granted`, or the keyword of the skip: `overlapping`, `ran_elsewhere`, `paused`, `store_unavailable`.
     pub(crate) reason: &'static str,
-    /// The holder of the lease, claim or pause because of which the admission was refused, or the text of the error.
+    /// The holder of the lease, claim or pause that caused the refusal, or the text of the error.
     pub(crate) holder: Option<String>,
     /// The fencing token that was granted.
     pub(crate) token: Option<u64>,

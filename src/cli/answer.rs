@@ -20,7 +20,7 @@ use crate::schedule::shutdown::Shutdown;
 /// The exit code if a run failed, or if the command could not do its work.
 pub(super) const FAILED: u8 = 1;
 
-/// The exit code if the arguments are wrong, or name something that does not exist.
+/// The exit code if an argument is wrong, or if it names something that does not exist.
 pub(super) const USAGE: u8 = 2;
 
 /// The exit code if the store is unavailable, or can't be used.

@@ -90,7 +90,7 @@ impl MutexName {
         Self::lease_up_to(name.into(), Self::MAX_CHARS)
     }
 
-    /// Makes the name of a lease of at most `limit` characters.
+    /// Makes the name of a lease. The name has at most `limit` characters.
     fn lease_up_to(mutex: Arc<str>, limit: usize) -> Result<Self, InvalidName> {
         // A text has at most as many characters as bytes. So the characters are counted only if there are more than
         // `limit` bytes.

@@ -121,8 +121,8 @@ impl Schedule {
                 drop((past, present));
                 shutdown.sleep_unless(|| watch.has_changes(), moment.plus(rest), &waiting);
             }
-            // The application notices the shutdown when this call returns, so the application has the rest of the drain
-            // and the grace.
+            // When this call returns, the application notices the shutdown. So it gets the rest of the drain, and then
+            // the grace, for its own work.
             shutdown.mark_seen();
         });
         self.finish_run_log_of_loop();

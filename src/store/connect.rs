@@ -145,7 +145,7 @@ debug_as_display!(ConnectError);
 
 #[cfg(feature = "cli")]
 impl ConnectError {
-    /// Returns whether the URL is well-formed, but its store can't be opened.
+    /// Returns whether the store is the cause: the URL is well-formed, but the store can't be opened.
     pub(crate) fn is_of_the_store(&self) -> bool {
         self.0.is::<MutexError>()
     }

@@ -27,7 +27,7 @@ const MOST_WAITING: usize = 10_000;
 /// The largest number of records in one write.
 const BATCH_SIZE: usize = 100;
 
-/// The wait before a failed write is tried again.
+/// The time between a failed write and the next try.
 const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// The longest wait of a process for its last records to be written.

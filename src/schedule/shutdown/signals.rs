@@ -133,7 +133,7 @@ impl ShutdownState {
             self.lock().signal = Some(signal);
         }
         if self.wait_for_exit(Moment::NEVER, |progress| progress.ticks == 0) {
-            // Within `MAIN_NOTICES`, `main` can return, or notice the shutdown if it has other work.
+            // `main` has the time `MAIN_NOTICES` to return, or, if it has other work, to notice the shutdown.
             let main_notices = Clock::system().moment().plus(MAIN_NOTICES);
             if self.wait_for_exit(main_notices, |progress| progress.seen_by_application) {
                 self.wait_for_exit(Moment::NEVER, |_| false);

@@ -108,7 +108,7 @@ impl<'a> ServerUrl<'a> {
         at.map(|at| at > 0).ok_or_else(|| self.wrong(wrong()))
     }
 
-    /// Returns the options that were not taken, for the driver.
+    /// Returns the options that are left for the driver, because no method has taken them.
     pub(crate) fn left(&self) -> String {
         self.options.join("&")
     }

@@ -184,7 +184,7 @@ impl FieldSet {
     }
 }
 
-/// A set to display as the text of its field.
+/// A field and its set of values. Displays the set as a crontab writes it.
 pub(crate) struct InField(pub(crate) Field, pub(crate) FieldSet);
 
 impl fmt::Display for InField {

@@ -12,8 +12,8 @@ use super::Zone;
 /// for less than six days.
 pub(super) const STRIDE: i64 = 24 * 3600;
 
-/// The largest clock change for which each time comes once, as in cronie. After a larger change, skipped times are not
-/// made up for, and repeated times come again.
+/// The largest clock change after which skipped times are made up for, and repeated times do not run again, as in
+/// cronie. After a larger change, skipped times are lost, and repeated times run again.
 const LARGEST: i64 = 3 * 3600;
 
 /// A change of a zone's clocks.
