@@ -150,9 +150,9 @@ impl Shutdown {
         self
     }
 
-    /// Starts the shutdown, with its drain. This can't be undone; a second call does nothing. The process does not end:
-    /// ticks return when all their runs have ended, and then the application ends the process itself. A callback that
-    /// does not stop delays the return of its tick.
+    /// Starts the shutdown, with its drain. This can't be undone; a second call does nothing. This does not end the
+    /// process: your application ends it when its ticks have returned. A tick returns when all its runs have ended, so
+    /// a callback that does not stop delays this.
     pub fn trigger(&self) {
         if let Some(tell) = self.state.announce(None) {
             tell();

@@ -1,6 +1,6 @@
-//! Call permits limit the number of threads that calls block. Each operator's call takes a permit. A call whose future
-//! is dropped takes a permit, too, because its thread still waits for the store. Each blocked thread usually has a
-//! connection.
+//! A call to a store blocks its thread, and a blocked thread usually has a connection. Call permits limit how many
+//! threads are blocked. There are two kinds. An operator's call has a permit of its schedule until it ends. The call of
+//! another future takes a permit of its store if the future is dropped, because the thread of the call still waits.
 
 use std::sync::{Arc, OnceLock, Weak};
 

@@ -16,8 +16,8 @@ use crate::time::{clock::Clock, clock::moment::Moment};
 /// a minute after a pause has begun, events can still start.
 pub(crate) const RECHECK_AFTER: Duration = Duration::from_secs(60);
 
-/// Reads in one request which of the markers `marks` the store has. Each such marker is a pause. The pause has a holder
-/// if the store keeps holders.
+/// Reads, in one request, those of `marks` that the store has. Each such marker is a pause. The pause has a holder if the
+/// store keeps holders.
 pub(crate) fn find_pauses(
     mutex: &dyn EventMutex,
     marks: &[MutexName],

@@ -77,7 +77,8 @@ impl Pauser {
                 let _ = self.schedule.store.mutex.break_lease(&self.mark)?;
             }
         }
-        // The marker was free a moment ago. If it is held again, another call was later. The last call wins.
+        // The marker was free a moment ago. If it is held again, a later call has written it. The last call wins, so
+        // this call leaves the marker.
         self.create(term, why).map(|_| ())
     }
 

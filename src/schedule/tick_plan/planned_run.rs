@@ -241,8 +241,8 @@ impl<'a> PlannedRun<'a> {
         queue.filter(|_| !self.is_by_hand()).map_or(&[], |queue| &queue.places)
     }
 
-    /// Returns whether the run needs no check before its admission: it has no filter, and the admission checks its
-    /// pauses.
+    /// Returns whether the first step of the run is its admission by the store. Then the run has no filter, and the
+    /// admission checks its pauses, or it can't be paused.
     #[inline]
     pub(crate) fn asks_store_first(&self) -> bool {
         let needs_no_look = || self.is_refused_while_paused() || self.pause_markers().next().is_none();

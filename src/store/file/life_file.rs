@@ -74,8 +74,8 @@ impl LifeLock {
         Ok(duplicate)
     }
 
-    /// Returns the lock for a release of the lease. When this lock is dropped, the file is unlocked for all duplicates,
-    /// so that the lifelines end, too.
+    /// Makes the drop of the lock release the lease: the drop unlocks the file, even if commands have duplicates of its
+    /// descriptor. So the lifelines end, too.
     pub(super) fn for_release(mut self) -> Self {
         self.lent = false;
         self

@@ -167,8 +167,8 @@ impl<E: Engine> Server<E> {
             };
             may_retry &= failure.retry == AskAgain::Later;
             if !goes_on {
-                // If the last attempt timed out, an earlier failure says more: that the server had no room for another
-                // connection, or was starting.
+                // If the last attempt timed out, or failed for such a reason again, an earlier failure says more: that
+                // the server had no room for another connection, or was starting.
                 let is_away = failure.is_timeout() || failure.retry == AskAgain::Later;
                 let why = no_room.filter(|_| is_away).unwrap_or(failure);
                 return Err(why.perhaps_done(may_have_happened).within(target.timeout));

@@ -122,8 +122,8 @@ impl<'a> ServerUrl<'a> {
         let Some(option) = self.options.iter().find(|option| !is_of_driver(option)) else { return Ok(()) };
         let known = [of_store, of_driver].concat();
         let name = option.split('=').next().unwrap_or_default();
-        // The first option in `of_store` sets the namespace. If the URL has another store's option for the namespace,
-        // the message suggests this option.
+        // If the URL has another store's option for the namespace, the message suggests the option of this store: the
+        // first option in `of_store`.
         let of_other_store =
             matches!(name, "prefix" | "table" | "schema").then(|| format!("did you mean `{}`?", of_store[0]));
         let is_tls = ["ssl", "tls"].iter().any(|word| name.to_ascii_lowercase().contains(word));
