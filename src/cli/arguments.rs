@@ -6,6 +6,8 @@ use std::time::Duration;
 use clap::builder::{Str, ValueParser};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
+use crate::time::crontab::Crontab;
+
 /// Returns the parser for the commands of a schedule.
 pub(super) fn of_schedule(name: String) -> Command {
     parser(name.into(), "Runs and shows the schedule of this program")
@@ -141,7 +143,7 @@ fn schedule() -> Arg {
     option("schedule", "NAME")
         .env("SOLOIST_APP")
         .default_value("soloist")
-        .value_parser(not_empty())
+        .value_parser(ValueParser::new(parse_application as fn(&str) -> _))
         .help("The name of the application in `locks`, reports and pauses; `Schedule::named` in Rust")
 }
 
@@ -155,7 +157,7 @@ fn supervised(command: Command) -> Command {
         .arg(
             option("name", "NAME")
                 .required(true)
-                .value_parser(not_empty())
+                .value_parser(ValueParser::new(parse_name as fn(&str) -> _))
                 .help("The name of the lease: only one command with this name runs at a time"),
         )
         .arg(option("every", "TIMES").allow_hyphen_values(true).help(
@@ -252,12 +254,19 @@ fn number<N: TryFrom<u16> + Clone + Send + Sync + 'static>(least: u16, most: u16
     ValueParser::new(parse)
 }
 
-fn not_empty() -> ValueParser {
-    let parse = |text: &str| match text {
+fn parse_name(text: &str) -> Result<String, &'static str> {
+    match text {
         "" => Err("it is empty: write a name, or leave the option or its environment variable out"),
         name => Ok(name.to_owned()),
-    };
-    ValueParser::new(parse)
+    }
+}
+
+/// Parses the name of an application. A crontab is refused, because its user meant the option `--every`.
+fn parse_application(text: &str) -> Result<String, &'static str> {
+    match text.parse::<Crontab>() {
+        Ok(_) => Err("the name of the application can't be a crontab: write the crontab as --every '*/5 * * * *'"),
+        Err(_) => parse_name(text),
+    }
 }
 
 fn duration(name: &'static str) -> Arg {

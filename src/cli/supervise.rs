@@ -282,7 +282,13 @@ fn check_arguments(arguments: &ArgMatches) -> Result<(), CommandFailure> {
     }
     if every.is_empty() || every.starts_with('@') || every.contains([' ', '\t']) {
         let read = every.parse::<Crontab>().map(drop);
-        return read.map_err(|error| refused(format_args!("--every {}", with_options(&error.to_string()))));
+        let quoted = Quoted::new(every).to_string();
+        return read.map_err(|error| {
+            // The message begins with the value, which stays as it is.
+            let message = error.to_string();
+            let what = message.strip_prefix(&*quoted).unwrap_or(&message);
+            refused(format_args!("--every {quoted}{}", with_options(what)))
+        });
     }
     if parse_duration(every) == Err(IN_MONTHS) {
         return Err(refused(format_args!("--every {}: {IN_MONTHS}", Quoted::new(every))));

@@ -854,6 +854,27 @@ fn what_others_write_is_refused_with_what_to_write_instead() {
             "`TZ=\\u{1b} * * * *`: `TZ=\\u{1b}` is no field: remove it, and write `timezone(\"\\u{1b}\")`",
             "TZ=\u{1b}",
         ),
+        (
+            "0 9 * * 1-5 +02:00",
+            "`0 9 * * 1-5 +02:00`: `+02:00` is no field: remove it, and write `timezone(\"+02:00\")`",
+            "+02:00",
+        ),
+        (
+            "0 9 * * mon - fri",
+            "`0 9 * * mon - fri`: a list or a range has a space: write `0 9 * * mon-fri`",
+            "0 9 * * mon - fri",
+        ),
+        ("0 9 1, 15 * *", "`0 9 1, 15 * *`: a list or a range has a space: write `0 9 1,15 * *`", "0 9 1, 15 * *"),
+        (
+            "0 9 * * mon ,wed",
+            "`0 9 * * mon ,wed`: a list or a range has a space: write `0 9 * * mon,wed`",
+            "0 9 * * mon ,wed",
+        ),
+        (
+            "cron(0 9 * * ? *)",
+            "`cron(0 9 * * ? *)`: cron(..) and the year are syntax of AWS: write `0 9 * * ?`; Sunday is 0 or 7 here, and 1 in AWS",
+            "cron(0 9 * * ? *)",
+        ),
         ("@midnite", "`@midnite`: no such nickname: did you mean `@midnight`?", "@midnite"),
         (
             "* * * * * # nightly",
@@ -911,12 +932,12 @@ fn what_others_write_is_refused_with_what_to_write_instead() {
         ),
         (
             "~ * * * *",
-            "`~ * * * *`: minute `~` picks a random time, which differs between servers: write a number (column 1)",
+            "`~ * * * *`: minute `~` picks a random time, which differs between servers: write a number; `jitter(..)` delays each start by a different time (column 1)",
             "~",
         ),
         (
             "0 1~5 * * *",
-            "`0 1~5 * * *`: hour `1~5` picks a random time, which differs between servers: write a number (column 3)",
+            "`0 1~5 * * *`: hour `1~5` picks a random time, which differs between servers: write a number; `jitter(..)` delays each start by a different time (column 3)",
             "1~5",
         ),
         (

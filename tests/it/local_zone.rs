@@ -80,7 +80,7 @@ fn a_variable_that_names_no_zone_is_refused_and_not_taken_for_utc() {
         format!(
             "event `e`: the machine's own zone is not known: the variable TZ is `{shown}`, which is neither a zone in \
              /usr/share/zoneinfo nor a rule such as `CET-1CEST,M3.5.0,M10.5.0/3`: correct TZ, install the system's time \
-             zones (the package tzdata), or name the zone in the program instead of `local`"
+             zones (the package tzdata), or name the zone in `timezone(..)` instead of `local`"
         )
     };
     for tz in [

@@ -8,6 +8,7 @@ use super::calendar_day::CalendarDay;
 use super::error::CrontabError;
 use super::field_set::{Field, FieldSet};
 use crate::base::{escape::OneLine, escape::Quoted, similar::did_you_mean};
+use crate::time::zone::Zone;
 
 /// The largest number of bytes in a text. Useful texts are shorter. A longer text is refused before it is parsed.
 const MAX_BYTES: usize = 1_000;
@@ -74,7 +75,8 @@ impl<'a> BadPart<'a> {
             field,
             item,
             if item.contains('~') {
-                "picks a random time, which differs between servers: write a number"
+                "picks a random time, which differs between servers: write a number; `jitter(..)` delays each start by a \
+                 different time"
             } else if item.contains('?') {
                 "has a `?`, which is allowed only alone, as day of month or day of week: write `*`"
             } else {
@@ -285,6 +287,16 @@ fn wrong_count(text: &str) -> CrontabError {
     if let Some(comment) = lists(text).nth(Field::ALL.len()).filter(|list| list.starts_with('#')) {
         return CrontabError::new(text, comment, "a comment is not allowed here: remove the `#` and the text after it");
     }
+    if let Some(fields) = text.trim_matches(BLANKS).strip_prefix("cron(").and_then(|rest| rest.strip_suffix(')')) {
+        let five = Quoted::new(&lists(fields).take(Field::ALL.len()).collect::<Vec<_>>().join(" "));
+        let what =
+            format_args!("cron(..) and the year are syntax of AWS: write {five}; Sunday is 0 or 7 here, and 1 in AWS");
+        return CrontabError::new(text, text, what);
+    }
+    if let Some(joined) = without_spaces_in_lists(text) {
+        let what = format_args!("a list or a range has a space: write {}", Quoted::new(&joined));
+        return CrontabError::new(text, text, what);
+    }
     if let Some(command) = command_in(text) {
         let end = command.as_ptr().addr() - text.as_ptr().addr();
         let (command, alone) = (Quoted::new(command), Quoted::new(text[..end].trim_matches(BLANKS)));
@@ -334,10 +346,24 @@ fn command_in(text: &str) -> Option<&str> {
     (are_fields && !is_field).then_some(command)
 }
 
-/// Returns the first word of the text, and the zone in that word, if the word is `TZ=..` or `CRON_TZ=..`.
+/// Returns the text without the spaces beside `,`, `-` and `/`, if the result is a crontab.
+fn without_spaces_in_lists(text: &str) -> Option<String> {
+    let mut joined = String::new();
+    for word in lists(text) {
+        let is_apart = !joined.ends_with([',', '-', '/']) && !word.starts_with([',', '-', '/']);
+        joined += if is_apart && !joined.is_empty() { " " } else { "" };
+        joined += word;
+    }
+    (lists(&joined).count() == Field::ALL.len() && fields(&joined).is_ok()).then_some(joined)
+}
+
+/// Returns the word of the text that sets a zone, and the zone. The word is the first, if it is `TZ=..` or
+/// `CRON_TZ=..`, or a zone behind the five fields.
 fn zone_in(text: &str) -> Option<(&str, &str)> {
-    let word = lists(text).next()?;
-    Some((word, word.strip_prefix("TZ=").or_else(|| word.strip_prefix("CRON_TZ="))?))
+    let first = lists(text).next()?;
+    let zone = first.strip_prefix("TZ=").or_else(|| first.strip_prefix("CRON_TZ="));
+    let behind = || lists(text).nth(Field::ALL.len()).filter(|word| word.parse::<Zone>().is_ok());
+    zone.map(|zone| (first, zone)).or_else(|| behind().map(|word| (word, word)))
 }
 
 /// Returns the error for a text whose days of the month do not exist in any of its months, or never fall on its days of

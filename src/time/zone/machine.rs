@@ -50,7 +50,7 @@ pub(super) fn check() -> Result<(), String> {
     Err(format!(
         "the machine's own zone is not known: the variable TZ is {}, which is neither a zone in {} nor a rule such as \
          `CET-1CEST,M3.5.0,M10.5.0/3`: correct TZ, install the system's time zones (the package tzdata), or name the \
-         zone in the program instead of `local`",
+         zone in `timezone(..)` instead of `local`",
         Quoted::new(&value.to_string_lossy()),
         FOLDERS[0]
     ))
