@@ -317,7 +317,15 @@ impl Event {
                      add two events, or one `between(..)` with an `unless_between(..)` inside of it"
                 )
             } else {
-                format!("it is due `{due}`, but runs only {windows}, so that it would never run: change one of them")
+                let anchor = match (self.due.every, self.due.anchor) {
+                    (Some(_), None) => {
+                        "; `every(..)` counts from 1970-01-01 00:00 UTC: to count from a time in the window, add `anchored_at(..)`"
+                    }
+                    _ => "",
+                };
+                format!(
+                    "it is due `{due}`, but runs only {windows}, so that it would never run: change one of them{anchor}"
+                )
             }));
         }
         Ok(timetable)

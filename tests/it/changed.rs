@@ -309,7 +309,7 @@ fn a_wrong_event_replaces_nothing() {
     let error = schedule.replace(shared("b", 2)).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "event `b`: the mutex \"shared\" is shared, but this event allows 2 at a time, and another event allows 3: use \
+        "event `b`: the mutex \"shared\" is shared, but this event allows 2 at a time, and the event `a` allows 3: use \
          one number in `at_most(..)` for all events that share the mutex"
     );
     assert!(schedule.replace(Event::call("a", |_| {}).cron("no times")).is_err());

@@ -361,6 +361,11 @@ fn a_window_far_from_its_times_is_found_at_once_or_refused() {
             )
         );
     }
+    let daily = event("e").every(std::time::Duration::from_secs(86_400)).between("02:00", "03:00");
+    let never = "event `e`: it is due `every 24 hours`, but runs only `between 02:00 and 03:00`, so that it would never run: change one of them";
+    let anchor =
+        "; `every(..)` counts from 1970-01-01 00:00 UTC: to count from a time in the window, add `anchored_at(..)`";
+    assert_eq!(Schedule::in_process().add(daily).unwrap_err().to_string(), format!("{never}{anchor}"));
     for (event, windows) in [
         (
             event("e").every_second().between("08:00", "12:00").between("13:00", "17:00"),

@@ -553,7 +553,13 @@ fn a_queue_that_can_not_be_is_refused() {
     is_refused(memory(), queue_one, AddErrorKind::Missing, "it has an `on_overlap(..)`, but no lease");
     let in_vain: fn(Event) -> Event =
         |event| event.every_minute().without_overlapping().within(Duration::from_secs(60));
-    is_refused(memory(), in_vain, AddErrorKind::Missing, "it has a `within(..)`, but its occurrences never wait");
+    let never = "it has a `within(1m)`, but its occurrences never wait: ";
+    let add = format!("{never}add `on_overlap(Overlap::QueueOne)`");
+    is_refused(memory(), in_vain, AddErrorKind::Missing, &add);
+    let skips: fn(Event) -> Event =
+        |event| event.every_minute().without_overlapping().on_overlap(Overlap::Skip).within(Duration::from_secs(60));
+    let instead = format!("{never}write `Overlap::QueueOne` instead of `Overlap::Skip`");
+    is_refused(memory(), skips, AddErrorKind::Conflict, &instead);
     for places in [0, 101] {
         let setting: fn(Event) -> Event = match places {
             0 => |event| event.every_minute().without_overlapping().on_overlap(Overlap::QueueAll(0)),

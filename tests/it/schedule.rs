@@ -293,7 +293,6 @@ fn what_is_said_twice_is_not_lost_silently() {
     let cases: Vec<(Event, &str)> = vec![
         (daily().timezone("+01:00").timezone("UTC"), "timezone"),
         (daily().on_clock_change(ClockChange::Once).on_clock_change(ClockChange::AsCron), "on_clock_change"),
-        (daily().environments(["staging"]).environments(["production"]), "environments"),
         (daily().timeout(HOUR).timeout(HOUR * 2), "timeout"),
         (daily().without_overlapping_for(HOUR).without_overlapping_for(HOUR * 2), "without_overlapping_for"),
         (daily().without_overlapping().lease_term(HOUR).lease_term(HOUR * 2), "lease_term"),
@@ -314,6 +313,9 @@ fn what_is_said_twice_is_not_lost_silently() {
         let said = format!("event `e`: `{word}(..)` is called twice with different values: remove one of the two");
         is_refused(event, &said);
     }
+    let said = "event `e`: `environments(..)` is called twice: write all names in one call, \
+                `environments([\"staging\", \"production\"])`";
+    is_refused(daily().environments(["staging"]).environments(["production"]), said);
     let said = "event `e`: it has a `without_overlapping()` or an `at_most(..)`, whose lease is renewed, and a \
                 `without_overlapping_for(..)`, whose lease is not: leave one of the two out";
     is_refused(daily().without_overlapping_for(HOUR).without_overlapping(), said);

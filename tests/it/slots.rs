@@ -341,8 +341,10 @@ fn a_number_of_runs_that_can_not_be_is_refused() {
     let two: fn(Event) -> Event = |event| event.at_most(2).mutex_name("warehouse");
     let three: fn(Event) -> Event = |event| event.at_most(3).mutex_name("warehouse");
     let one: fn(Event) -> Event = |event| event.without_overlapping().mutex_name("warehouse");
-    let (allows_three, allows_one) =
-        ("allows 3 at a time, and another event allows 2", "allows 1 at a time, and another event allows 2");
+    let (allows_three, allows_one) = (
+        "allows 3 at a time, and the event `event 0` allows 2",
+        "allows 1 at a time, and the event `event 0` allows 2",
+    );
     for (other, message) in [(three, allows_three), (one, allows_one)] {
         is_refused(&[two, two, other], AddErrorKind::Conflict, message);
     }

@@ -46,6 +46,11 @@ impl Event {
                 Quoted::new(list)
             );
             self.refused(AddErrorKind::Name.because(message))
+        } else if let Some(Environments(before)) = self.environments.as_ref().filter(|before| before.0 != names) {
+            let all: Vec<_> = before.iter().chain(names.iter()).collect();
+            let message =
+                format!("`environments(..)` is called twice: write all names in one call, `environments({all:?})`");
+            self.refused(AddErrorKind::Conflict.because(message))
         } else {
             self
         };

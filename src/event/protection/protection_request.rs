@@ -191,10 +191,15 @@ fn queue(
     mutex: &MutexName,
     lease: Option<LeaseTerms>,
 ) -> Result<Option<Queue>, Refusal> {
+    let (kind, instead) = match on_overlap {
+        Some(_) => (AddErrorKind::Conflict, "write `Overlap::QueueOne` instead of `Overlap::Skip`"),
+        None => (AddErrorKind::Missing, "add `on_overlap(Overlap::QueueOne)`"),
+    };
     let on_overlap = on_overlap.unwrap_or_default();
     let Some(places) = on_overlap.places() else {
-        let needless = "it has a `within(..)`, but its occurrences never wait: add `on_overlap(Overlap::QueueOne)`";
-        return if within.is_some() { Err(missing(needless)) } else { Ok(None) };
+        let Some(within) = within.map(ExactDuration) else { return Ok(None) };
+        let message = format_args!("it has a `within({within})`, but its occurrences never wait: {instead}");
+        return Err(kind.because(message));
     };
     if !(1..=MOST_PLACES).contains(&places) {
         let message = format_args!("`Overlap::QueueAll({places})`: use 1 to {MOST_PLACES}");

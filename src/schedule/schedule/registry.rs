@@ -88,11 +88,12 @@ impl Registry {
         let shares_it = |(at, other): (usize, &Arc<Definition>)| {
             Some(at) != replaced && self.shared_mutex(other).is_some_and(|its_own| its_own == mutex)
         };
-        match self.runs_at_a_time.get(&mutex) {
-            Some(known) if *known != asked && self.events.iter().enumerate().any(shares_it) => {
-                let mutex = mutex.1.mutex();
+        let other = self.events.iter().enumerate().find(|event| shares_it(*event));
+        match (self.runs_at_a_time.get(&mutex), other) {
+            (Some(known), Some((_, other))) if *known != asked => {
+                let (mutex, other) = (mutex.1.mutex(), Quoted::new(&other.name));
                 let refusal = AddErrorKind::Conflict.because(format_args!(
-                    "the mutex {mutex:?} is shared, but this event allows {asked} at a time, and another event allows \
+                    "the mutex {mutex:?} is shared, but this event allows {asked} at a time, and the event {other} allows \
                      {known}: use one number in `at_most(..)` for all events that share the mutex"
                 ));
                 Err(AddError::new(&event.name, refusal))
