@@ -2,7 +2,8 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::iter;
 use std::path::{Path, PathBuf};
 use std::process::{self, Stdio};
@@ -204,8 +205,11 @@ impl Command {
             let shell = if self.in_place { "`-- sh -c 'LINE'`" } else { "`sh -c` or `Event::exec`" };
             return Some(format!("{advice}, or let a shell read the line, with {shell}"));
         }
+        if has(&self.program, b'/') {
+            return self.advice_on_interpreter();
+        }
         let has_own_path = self.environment.iter().any(|(name, _)| name == "PATH");
-        (!has_own_path && !has(&self.program, b'/')).then(|| {
+        (!has_own_path).then(|| {
             let path = std::env::var_os("PATH").unwrap_or_default();
             format!("it is in no folder of PATH={}: write its whole path", OneLine(path.to_string_lossy()))
         })
@@ -217,6 +221,8 @@ impl Command {
         let program = self.program.to_string_lossy();
         if program.trim().contains(char::is_whitespace) {
             Some("the name of the program has a space: pass its arguments one by one")
+        } else if program.starts_with('~') || program.contains('$') {
+            Some("only a shell replaces a `~` or a `$`: write the whole path")
         } else if program.contains('=') {
             Some("it sets a variable, and is no program: write `env` before it")
         } else if BUILT_IN.contains(&&*program) {
@@ -224,6 +230,26 @@ impl Command {
         } else {
             None
         }
+    }
+
+    /// Returns advice if the program is a script whose interpreter is missing. For that, the system returns the error
+    /// for a missing program.
+    fn advice_on_interpreter(&self) -> Option<String> {
+        let mut begin = Vec::new();
+        let path = self.directory.as_deref().unwrap_or(Path::new("")).join(&self.program);
+        File::open(path).and_then(|file| file.take(256).read_to_end(&mut begin)).ok()?;
+        let line = begin.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+        let line = String::from_utf8_lossy(line);
+        let interpreter = line.trim_start_matches([' ', '\t']).split([' ', '\t']).next()?;
+        if Path::new(interpreter).exists() {
+            return None;
+        }
+        let instead = if interpreter.ends_with('\r') {
+            "convert its line ends from those of Windows, with `sed -i 's/\\r$//' FILE`"
+        } else {
+            "correct its first line"
+        };
+        Some(format!("the file exists, but its interpreter {} does not: {instead}", Quoted::new(interpreter)))
     }
 }
 

@@ -73,6 +73,11 @@ fn a_program_that_is_not_there_is_named() {
             "No such file or directory (os error 2): the name of the program has a space: pass its arguments one by one, or let \
              a shell read the line, with `sh -c` or `Event::exec`",
         ),
+        (
+            "~/bin/backup",
+            "No such file or directory (os error 2): only a shell replaces a `~` or a `$`: write the whole path, or let a shell \
+             read the line, with `sh -c` or `Event::exec`",
+        ),
     ] {
         let outcome = outcome(command(program, ["argument"]).without_overlapping());
         let program = program.replace('\n', "\\n");
