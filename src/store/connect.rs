@@ -176,6 +176,9 @@ fn kind_of(scheme: &str) -> Result<&'static str, ConnectError> {
     let instead = || match scheme {
         "valkey" => "a Valkey server is reached by redis://host:6379/0".to_owned(),
         "valkeys" => "a Valkey server is reached by rediss://host:6379/0".to_owned(),
+        "redis+socket" => "a socket of Redis is reached by redis+unix:///run/redis.sock".to_owned(),
+        "pgsql" | "psql" => "a PostgreSQL server is reached by postgres://user:password@host:5432/database".to_owned(),
+        "tcp" => "write the kind of the server: redis://, mysql:// or postgres://".to_owned(),
         _ => format!("the schemes are {}", all_schemes()),
     };
     found.map(|(kind, _)| *kind).ok_or_else(|| refused(format!("no store has the scheme {scheme}; {}", instead())))

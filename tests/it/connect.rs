@@ -96,8 +96,15 @@ fn a_url_that_opens_no_store_is_told_why() {
     ] {
         assert_eq!(refused(url), format!("the url of a store has no scheme; did you mean {meant}"), "{url}");
     }
-    let valkey = "no store has the scheme valkey; a Valkey server is reached by redis://host:6379/0";
-    assert_eq!(refused("valkey://user:secret@h"), valkey);
+    for (scheme, instead) in [
+        ("valkey", "a Valkey server is reached by redis://host:6379/0"),
+        ("redis+socket", "a socket of Redis is reached by redis+unix:///run/redis.sock"),
+        ("pgsql", "a PostgreSQL server is reached by postgres://user:password@host:5432/database"),
+        ("tcp", "write the kind of the server: redis://, mysql:// or postgres://"),
+    ] {
+        let said = format!("no store has the scheme {scheme}; {instead}");
+        assert_eq!(refused(&format!("{scheme}://user:secret@h")), said);
+    }
 }
 
 #[test]

@@ -130,6 +130,12 @@ mod tests {
                  password, write %3F for a ?",
             ),
             (
+                "mysql://u:p@h/app?ssl-ca=secret",
+                "has an unknown option behind the ?: `ssl-ca` is not read from a url: pass certificates to `root_certificates(..)` or \
+                 `client_certificate(..)` of the builder. It takes `table`, `timeout`, `ssl-mode`, `socket` and `client_found_rows`; \
+                 in a password, write %3F for a ?",
+            ),
+            (
                 "mysql://u:p@h/app?sslmode=secret",
                 "has an unknown option behind the ?: did you mean `ssl-mode`? It takes `table`, `timeout`, `ssl-mode`, `socket` and \
                  `client_found_rows`; in a password, write %3F for a ?",

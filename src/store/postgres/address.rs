@@ -188,6 +188,13 @@ mod tests {
             ("postgres://u:p@h/app?prefix=secret", &unknown("did you mean `table`? It")),
             ("postgres://u:p@h/app?schema=secret", &unknown("did you mean `table`? It")),
             ("postgres://u:p@h/app?ssl-mode=secret", &unknown("did you mean `sslmode`? It")),
+            (
+                "postgres://u:p@h/app?sslrootcert=secret",
+                &unknown(
+                    "`sslrootcert` is not read from a url: pass certificates to `root_certificates(..)` or \
+                     `client_certificate(..)` of the builder. It",
+                ),
+            ),
             ("postgres://u:p@h/app?nothing=secret", &unknown("it")),
             ("postgres://u:secret@h,%2Frun%2Fpg/app", "lists a socket and a host: name only sockets or only hosts"),
             ("postgres://u:p@secret@h/app", "has more than one @: write %40 for an @ in a name or a password"),

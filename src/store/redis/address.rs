@@ -305,6 +305,11 @@ mod tests {
                  write %3F for a ?",
             ),
             (
+                "redis://h?sentinel_user=secret&sentinel_password=secret",
+                "has an unknown option behind the ?: `sentinel_user` is for redis+sentinel://. It takes `prefix`, `timeout` and \
+                 `wait`; in a password, write %3F for a ?",
+            ),
+            (
                 "redis+sentinel://h/main?sentinel=secret",
                 "has an unknown option behind the ?: did you mean `sentinel_user` or `sentinel_password`? It takes `prefix`, `timeout`, `wait`, `sentinel_user` and \
                  `sentinel_password`; in a password, write %3F for a ?",

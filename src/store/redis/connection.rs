@@ -66,7 +66,15 @@ impl Connection {
         commands: &[Cmd],
         until: Moment,
     ) -> Result<(Self, Vec<Value>), Failure> {
-        let not_connected = |error| Failure::not_asked(error).while_connecting("maxclients");
+        let not_connected = |error| {
+            let failure = Failure::not_asked(error).while_connecting("maxclients");
+            let may_be_plain = failure.is_timeout() && target.address.is_encrypted;
+            if may_be_plain {
+                failure.advised("if the server has no TLS, write redis instead of rediss in the url")
+            } else {
+                failure
+            }
+        };
         let stream = connect(target, server, until).map_err(not_connected)?;
         let mut connection = Self { stream, parser: Parser::new(), clock: ServerClock::read(0) };
         let auth = login.password().map(|password| cmd("AUTH").arg(login.username()).arg(password).take());

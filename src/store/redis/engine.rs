@@ -132,7 +132,9 @@ impl RedisEngine {
         let answers = replies(attempt, [self.harmless_write(), wait])?;
         let count: u32 = read(&answers[1])?;
         if count < needed {
-            let what = format!("only {count} of {needed} replicas confirmed the change in time");
+            let what = format!(
+                "only {count} of {needed} replicas confirmed the change in time: check the replicas, or lower `wait` in the url"
+            );
             return Err(Failure::unavailable(what, AskAgain::Never));
         }
         Ok(())

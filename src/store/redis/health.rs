@@ -32,7 +32,7 @@ pub(super) fn warnings(info: &Value, needed: u32, fails_over: bool) -> Result<Ve
     };
     let lacks_replicas = || {
         StoreWarning::takes_no_writes(format_args!(
-            "the store waits for {needed} replicas, but only {replicas} are connected"
+            "the store waits for {needed} replicas, but only {replicas} are connected: connect more, or lower `wait` in the url"
         ))
     };
     let warnings = [
@@ -94,7 +94,9 @@ mod tests {
         let told = |needed| warnings(&info, needed, true).unwrap();
         assert!(told(0)[0].to_string().starts_with("the server answers before its replicas (1) have the write: "));
         assert_eq!(told(1), []);
-        let lacks_one = StoreWarning::takes_no_writes("the store waits for 2 replicas, but only 1 are connected");
+        let lacks_one = StoreWarning::takes_no_writes(
+            "the store waits for 2 replicas, but only 1 are connected: connect more, or lower `wait` in the url",
+        );
         assert_eq!(told(2), [lacks_one]);
     }
 }

@@ -113,8 +113,8 @@ impl<'a> ServerUrl<'a> {
         self.options.join("&")
     }
 
-    /// Refuses a URL with an option that neither the store nor the driver knows. The message does not show the option,
-    /// because it may be a part of a password.
+    /// Refuses a URL with an option that neither the store nor the driver knows. The message shows only options that
+    /// other servers or tools have, because any other text may be a part of a password.
     pub(crate) fn refuse_others(&self, of_store: &[&str], of_driver: &[&str]) -> Result<(), InvalidOptions> {
         use crate::base::similar::{did_you_mean, quoted};
 
@@ -122,13 +122,21 @@ impl<'a> ServerUrl<'a> {
         let Some(option) = self.options.iter().find(|option| !is_of_driver(option)) else { return Ok(()) };
         let known = [of_store, of_driver].concat();
         let name = option.split('=').next().unwrap_or_default();
-        // If the URL has another store's option for the namespace, the message suggests the option of this store: the
-        // first option in `of_store`.
-        let of_other_store =
-            matches!(name, "prefix" | "table" | "schema").then(|| format!("did you mean `{}`?", of_store[0]));
+        let of_others = match name {
+            // If the URL has another store's option for the namespace, the message suggests the option of this store: the
+            // first option in `of_store`.
+            "prefix" | "table" | "schema" => Some(format!("did you mean `{}`?", of_store[0])),
+            "sentinel_user" | "sentinel_password" => Some(format!("`{name}` is for redis+sentinel://.")),
+            "sslrootcert" | "sslcert" | "sslkey" | "ssl-ca" | "ssl-cert" | "ssl-key" | "ssl_ca_certs"
+            | "ssl_certfile" | "ssl_keyfile" => Some(format!(
+                "`{name}` is not read from a url: pass certificates to `root_certificates(..)` or \
+                 `client_certificate(..)` of the builder."
+            )),
+            _ => None,
+        };
         let is_tls = ["ssl", "tls"].iter().any(|word| name.to_ascii_lowercase().contains(word));
         let of_tls = || is_tls.then(|| format!("for TLS, write {}.", self.tls));
-        let it = match of_other_store.or_else(|| did_you_mean(name, known.iter().copied())).or_else(of_tls) {
+        let it = match of_others.or_else(|| did_you_mean(name, known.iter().copied())).or_else(of_tls) {
             Some(advice) => format!("{advice} It"),
             None => "it".to_owned(),
         };

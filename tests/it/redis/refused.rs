@@ -184,6 +184,20 @@ fn what_closes_a_connection_before_it_answers_may_be_a_proxy() {
     assert!(error.is_unavailable() && error.to_string().ends_with(why), "{error}");
 }
 
+#[cfg(feature = "redis-tls")]
+#[test]
+fn a_url_that_asks_a_silent_server_for_tls_may_be_wrong() {
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let port = silent.local_addr().expect("it listens").port();
+    let why = "no answer within 300ms while connecting: check the host and the port";
+    for (scheme, advice) in
+        [("redis", ""), ("rediss", "; if the server has no TLS, write redis instead of rediss in the url")]
+    {
+        let error = refused(&format!("{scheme}://127.0.0.1:{port}?timeout=300ms"));
+        assert!(error.to_string().ends_with(&format!("{why}{advice}")), "{error}");
+    }
+}
+
 #[test]
 fn a_sentinel_is_told_by_its_name_and_not_by_a_page_of_lua() {
     let server = Redis::start();
