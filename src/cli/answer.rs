@@ -48,6 +48,12 @@ const UNEXPECTED: &[(&[&str], &[&str], &str)] = &[
     ),
     (&["pause"], &["--until"], "Write the length of the pause: --for 4d."),
     (&["pause"], &["--reason", "--message", "-m"], "Write the reason as --why TEXT."),
+    (&["pause"], &[WORD], "Write the length of the pause as --for 2h, and the reason as --why 'disk full'."),
+    (
+        &["soloist run"],
+        &["--retry-delay", "--retry-interval", "--retry-wait"],
+        "Write the time before a retry as --retry-after 10s.",
+    ),
     (
         &["unlock"],
         &["-f"],
@@ -195,10 +201,10 @@ pub(super) fn print_parse_error(mut error: clap::Error, usage: u8, hint: Option<
             error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
         }
     }
-    // If there is a hint, it says that the command belongs to another program. clap's suggestion of a similar name
-    // would mislead.
-    if error.kind() == Wrong::InvalidSubcommand && !hints(&error).is_empty() {
+    // The hint is the advice. Beside the hint, a similar name that clap suggests would mislead.
+    if !hints(&error).is_empty() {
         error.remove(ContextKind::SuggestedSubcommand);
+        error.remove(ContextKind::SuggestedArg);
     }
     let is_error = error.use_stderr();
     // If printing fails, the exit code still shows the error.
@@ -242,6 +248,11 @@ fn hints(error: &clap::Error) -> Vec<&'static str> {
         }
         Wrong::UnknownArgument if names.iter().any(|name| is_unit_of_time(name)) => {
             hints.push("A time with a space needs quotes: '2 hours', or 2h.");
+        }
+        Wrong::ValueValidation if is_named("--log <N>") => {
+            hints.push(
+                "--log keeps the last runs in the store. To write the output of the command to a file, end the line with >>FILE.",
+            );
         }
         Wrong::UnknownArgument => hints.extend(advice_on(error, &names)),
         Wrong::InvalidSubcommand if is_named("create-table") => {

@@ -93,7 +93,7 @@ fn summary(report: &Report, planned: usize) -> (String, u8) {
 fn range(schedule: &Schedule, arguments: &ArgMatches) -> Result<Range<DateTime<Utc>>, CommandFailure> {
     let event = schedule.event(text(arguments, "event"))?;
     let zone = event.zone();
-    let from = instant(text(arguments, "from"), zone)?;
+    let from = instant("--from", text(arguments, "from"), zone)?;
     let now = Clock::system().now();
     if from > now {
         let (from, now) = (Quoted::new(text(arguments, "from")), time_in(zone, now));
@@ -101,12 +101,12 @@ fn range(schedule: &Schedule, arguments: &ArgMatches) -> Result<Range<DateTime<U
             format_args!("`--from` {from} is in the future, and it is {now}: a backfill runs past occurrences again");
         return Err(CommandFailure::saying(message).with_code(USAGE));
     }
-    let until = arguments.get_one::<String>("to").map_or(Ok(now), |to| instant(to, zone))?;
+    let until = arguments.get_one::<String>("to").map_or(Ok(now), |to| instant("--to", to, zone))?;
     Ok(from..until)
 }
 
-/// Parses an instant in RFC 3339, or a local date in `zone`, with or without a time of the day.
-fn instant(text: &str, zone: &Zone) -> Result<DateTime<Utc>, CommandFailure> {
+/// Parses the value of `option`: an instant in RFC 3339, or a local date in `zone`, with or without a time of the day.
+fn instant(option: &str, text: &str, zone: &Zone) -> Result<DateTime<Utc>, CommandFailure> {
     if let Ok(instant) = DateTime::parse_from_rfc3339(text) {
         return Ok(instant.to_utc());
     }
@@ -116,8 +116,8 @@ fn instant(text: &str, zone: &Zone) -> Result<DateTime<Utc>, CommandFailure> {
     let read = civil.filter(|civil| (1970..2100).contains(&chrono::Datelike::year(civil)));
     read.map(|civil| zone.first_showing(civil)).ok_or_else(|| {
         let message = format!(
-            "{} is no time: write `2026-03-01`, or `2026-03-01 12:00` (on the clocks of {zone}), or \
-             `2026-03-01T12:00:00Z`",
+            "`{option}` {} is no time: write `2026-03-01`, or `2026-03-01 12:00` (on the clocks of {zone}), or \
+             `2026-03-01T12:00:00Z`, or, with an offset, `2026-03-01T12:00:00+01:00`",
             Quoted::new(text)
         );
         CommandFailure::saying(message).with_code(USAGE)
@@ -136,11 +136,13 @@ mod tests {
             ("2026-03-01T12:30:05", "-03:30", "2026-03-01T16:00:05Z"),
             ("2026-03-01T12:30:05+01:00", "-03:30", "2026-03-01T11:30:05Z"),
         ] {
-            let read = instant(text, &zone.parse().unwrap()).ok().unwrap();
+            let read = instant("--from", text, &zone.parse().unwrap()).ok().unwrap();
             assert_eq!(read, expected.parse::<DateTime<Utc>>().unwrap(), "{text}");
         }
-        for wrong in ["", "yesterday", "2026-13-01", "2026-03-01 25:00", "12:00", "+12345-01-01"] {
-            let failure = instant(wrong, &Zone::UTC).unwrap_err();
+        for wrong in
+            ["", "yesterday", "2026-03-01T12:00:00+0100", "2026-13-01", "2026-03-01 25:00", "12:00", "+12345-01-01"]
+        {
+            let failure = instant("--from", wrong, &Zone::UTC).unwrap_err();
             assert!(failure.is_usage() && failure.message.contains("is no time: write `2026-03-01`"), "{wrong}");
         }
     }
@@ -156,7 +158,11 @@ mod tests {
             ("2026-03-29 03:30", "2026-03-29T01:30:00Z"),
             ("2026-07-01", "2026-06-30T22:00:00Z"),
         ] {
-            assert_eq!(instant(text, &berlin).ok().unwrap(), expected.parse::<DateTime<Utc>>().unwrap(), "{text}");
+            assert_eq!(
+                instant("--from", text, &berlin).ok().unwrap(),
+                expected.parse::<DateTime<Utc>>().unwrap(),
+                "{text}"
+            );
         }
     }
 }

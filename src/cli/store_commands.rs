@@ -67,15 +67,20 @@ pub(super) fn carry_out(name: &str, arguments: &ArgMatches, schedule: &Schedule)
     }
 }
 
-/// Returns the end of the message about a name that is not held. If the schedule has events, but none that uses the
-/// name, the end reports this. If the schedule has no events, the end suggests held names like `name`.
+/// Returns the end of the message about a name that is not held. If the schedule has events, but the
+/// name is an event without a lease, or unknown, the end reports this. If the schedule has no events, the end suggests
+/// held names like `name`.
 fn others_than(schedule: &Schedule, stores: &[&dyn EventMutex], name: &str) -> String {
     if schedule.names().next().is_none() {
         return held_like(stores, name);
     }
     let is_used = |event: &Arc<Definition>| event.mutex_name().is_some_and(|mutex| mutex.mutex() == name);
-    let unknown = schedule.event(name).err().filter(|_| !schedule.definitions().iter().any(is_used));
-    unknown.map_or_else(String::new, |unknown| format!("; {unknown}"))
+    match schedule.event(name) {
+        _ if schedule.definitions().iter().any(is_used) => String::new(),
+        Ok(event) if event.mutex_name().is_some() => String::new(),
+        Ok(_) => "; this event never has a lease, because it has no `without_overlapping()`".to_owned(),
+        Err(unknown) => format!("; {unknown}"),
+    }
 }
 
 /// Returns the end of a message, which suggests held names like `typed`. A store that can't list names suggests none.

@@ -283,6 +283,17 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
         "seconds are not part of a crontab: leave them out; for less than a minute, write `--every 10s`\n",
     ),
     ("$S run --name j --every '30 2 * * fri 2027' -- true", 64, ": a crontab has no year: leave it out\n"),
+    (
+        "$S run --name j --every 'cron(0 9 * * ? *)' -- true",
+        64,
+        "soloist: --every `cron(0 9 * * ? *)`: cron(..) and the year are syntax of AWS: write `0 9 * * ?`; Sunday is 0 or 7 here",
+    ),
+    ("$S run --name j --every '0 9 1, 15 * *' -- true", 64, "a list or a range has a space: write `0 9 1,15 * *`\n"),
+    (
+        "$S run --name j --every '0 9 * * 1-5 Europe/Berlin' -- true",
+        64,
+        "`Europe/Berlin` is no field: remove it, and write `--timezone \"Europe/Berlin\"`\n",
+    ),
     ("$S run --name j --every 'H * * * *' -- true", 64, "minute `H` is not known here: write a number, such as `17`\n"),
     (
         "$S run --name j --every '* * * * * root' -- true",
@@ -328,6 +339,22 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
     ),
     ("$S run -s --name j -- true", 64, "There are no shared leases: "),
     ("$S run --name j --log 0 -- true", 64, "use a number from 1 to 1000"),
+    (
+        "$S run --name j --log /var/log/x.log -- true",
+        64,
+        "\n--log keeps the last runs in the store. To write the output of the command to a file, end the line with >>FILE.\n",
+    ),
+    (
+        "$S run --name j --retry 3 --retry-delay 10s -- true",
+        64,
+        "\nWrite the time before a retry as --retry-after 10s.\n",
+    ),
+    ("$S run --name j --retry 3 --retry-delay 10s -- true 2>&1 | grep -q similar; test $? = 1", 0, ""),
+    (
+        "$S run --name j --schedule '*/5 * * * *' -- true",
+        64,
+        "for '--schedule <NAME>': the name of the application can't be a crontab: write the crontab as --every '*/5 * * * *'\n",
+    ),
     (
         "$S run --name j --term 1s -- true",
         64,
@@ -398,6 +425,21 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
         "$S run --name j -- export A=1",
         69,
         "could not start `export`: No such file or directory (os error 2): it is built into the shell, and is no program: leave it out, or let a shell read the line, with `-- sh -c 'LINE'`",
+    ),
+    (
+        "$S run --name j -- '$HOME/bin/backup'",
+        69,
+        "only a shell replaces a `~` or a `$`: write the whole path, or let a shell read the line, with `-- sh -c 'LINE'`",
+    ),
+    (
+        "printf '#!/bin/sh\\r\\n' >script; chmod +x script; $S run --name j -- ./script",
+        69,
+        "could not start `./script`: No such file or directory (os error 2): the file exists, but its interpreter `/bin/sh\\r` does not: convert its line ends from those of Windows, with `sed -i 's/\\r$//' FILE`",
+    ),
+    (
+        "echo '#! /no/shell -e' >script; chmod +x script; $S run --name j -- ./script",
+        69,
+        "the file exists, but its interpreter `/no/shell` does not: correct its first line",
     ),
     ("touch plain; $S run --name j -- ./plain", 69, "could not start `./plain`: Permission denied"),
     ("$S run --name j -- .", 69, "could not start `.`: Permission denied"),
@@ -493,6 +535,8 @@ const COMMANDS: &[(&str, i32, &str)] = &[
     ("$S check --timeout 2s", 2, "\nThis option belongs in the URL of the store: "),
     ("$S locks --prefix db", 2, "\nWrite the prefix without an option: locks PREFIX.\n"),
     ("$S pause --reason broken", 2, "\nWrite the reason as --why TEXT.\n"),
+    ("$S pause j 2h", 2, "\nWrite the length of the pause as --for 2h, and the reason as --why 'disk full'.\n"),
+    ("$S pause j --why disk full", 2, "and the reason as --why 'disk full'.\n"),
     ("$S unlock -f j", 2, "To free the lease at once, even if its holder may still be running, write --force.\n"),
     ("$C status --sideways 2>&1 | grep 'takes no event'", 1, ""),
     ("SCHEDULE_STORE=memory: $C pause", 2, "soloist: a store in memory is seen by this process alone: use file:/… "),
@@ -508,6 +552,11 @@ const COMMANDS: &[(&str, i32, &str)] = &[
         1,
         "db:bakup is free: nobody holds it; there is no event `db:bakup` in the schedule; did you mean `db:backup`?",
     ),
+    (
+        "$C unlock prices:import",
+        1,
+        "prices:import is free: nobody holds it; this event never has a lease, because it has no `without_overlapping()`\n",
+    ),
     ("$C next --for soon", 2, "invalid value 'soon' for '--for <TIME>'"),
     ("$C run-one", 2, "<EVENT>"),
     ("$C backfill carts:remind", 2, "--from <TIME>"),
@@ -516,7 +565,12 @@ const COMMANDS: &[(&str, i32, &str)] = &[
         2,
         "soloist: the range from 2025-03-02T00:00:00Z until ",
     ),
-    ("$C backfill carts:remind --from yesterday", 2, "soloist: `yesterday` is no time: write `2026-03-01`, "),
+    ("$C backfill carts:remind --from yesterday", 2, "soloist: `--from` `yesterday` is no time: write "),
+    (
+        "$C backfill carts:remind --from 2025-03-02 --to 2025-03-03T12:00:00+0100",
+        2,
+        "soloist: `--to` `2025-03-03T12:00:00+0100` is no time: write `2026-03-01`, or `2026-03-01 12:00` (on the clocks of UTC), or `2026-03-01T12:00:00Z`, or, with an offset, `2026-03-01T12:00:00+01:00`\n",
+    ),
     ("$C backfill carts:remind --from 2099-03-02", 2, "soloist: `--from` `2099-03-02` is in the future, and it is "),
     (
         "$C backfill carts:remind --from 2025-03-02 --to 2099-03-02",
