@@ -562,7 +562,7 @@ mod on_redis {
     #[test]
     fn a_signal_that_nobody_handles_lets_leases_end_with_their_terms() {
         let server = Redis::start();
-        let mut leaving = Leaving::start("task", "renewed", &patient_url(server));
+        let mut leaving = Leaving::start("task", "renewed", &patient_url(&server));
         let pid = leaving.child.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("there is kill").success());
         leaving.child.wait().expect("it is ours");
@@ -575,7 +575,7 @@ mod on_redis {
     fn the_lease_of_a_command_outlasts_its_watchdog() {
         let server = Redis::start();
         let outlasts = |way| {
-            let (leaving, group) = Leaving::beside_a_command(way, &patient_url(server));
+            let (leaving, group) = Leaving::beside_a_command(way, &patient_url(&server));
             let exited = Instant::now();
             assert_eq!(leaving.exit().0, Some(3), "{way}");
             let is_in_time = exited.elapsed() < STORES_ANSWER;
