@@ -396,10 +396,11 @@ fn a_wait_ends_with_its_time() {
         let server = fleet.server().with_clock(&clock);
         let waits = thread::spawn(move || server.run_due(noon()));
         fleet.waits_at(1);
-        clock.advance(Duration::from_secs(57));
-        // The place is renewed, or it would end with its first term.
+        clock.advance(Duration::from_secs(25));
+        // The place is renewed, or it would end with its first term. Before that, the clock must not reach this end.
         until(|| holder(&*fleet.store, &place(1)).is_some_and(|place| place.until() > noon() + TimeDelta::seconds(60)))
             .unwrap();
+        clock.advance(Duration::from_secs(32));
         assert!(!waits.is_finished());
         if policy == Overlap::QueueOne {
             let next = fleet.ticks(noon() + TimeDelta::seconds(1)).join().unwrap();
