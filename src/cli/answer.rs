@@ -29,6 +29,9 @@ pub(super) const STORE: u8 = 3;
 /// Stands for each argument that is not an option.
 const WORD: &str = "";
 
+/// Stands for each argument that sets a variable, as in `FOO=1`.
+const VARIABLE: &str = "=";
+
 /// The advice on unexpected arguments. Each row has words, unexpected arguments, and the advice. A row is for the
 /// commands whose usage has at least one of the words.
 const UNEXPECTED: &[(&[&str], &[&str], &str)] = &[
@@ -36,9 +39,21 @@ const UNEXPECTED: &[(&[&str], &[&str], &str)] = &[
     (&["soloist run"], &["-s", "--shared"], "There are no shared leases: only one command at a time can hold a name."),
     (
         &["soloist run"],
+        &[VARIABLE, "--env"],
+        "Write a variable before soloist, or as a part of the command: -- env FOO=1 COMMAND.",
+    ),
+    (&["soloist run"], &["-k", "--kill-after"], "Write the time between SIGTERM and SIGKILL as --grace 10s."),
+    (
+        &["soloist run"],
         &[WORD],
-        "If it is a part of a value, the value needs quotes, as in --every '*/5 * * * *'. Without them, the shell replaces \
+        "If it is the command, write -- before it. If -- is there, the option before -- lacks its value, as in -w 5m. If \
+         it is a part of a value, the value needs quotes, as in --every '*/5 * * * *'. Without them, the shell replaces \
          each *.",
+    ),
+    (
+        &["soloist <COMMAND>"],
+        &["--name", "--every"],
+        "Write the command of soloist first: soloist run --name NAME --store URL -- COMMAND.",
     ),
     (&["locks"], &["--prefix"], "Write the prefix without an option: locks PREFIX."),
     (
@@ -201,10 +216,14 @@ pub(super) fn print_parse_error(mut error: clap::Error, usage: u8, hint: Option<
             error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
         }
     }
-    // The hint is the advice. Beside the hint, a similar name that clap suggests would mislead.
-    if !hints(&error).is_empty() {
+    // The hint is the advice. Beside the hint, a similar name that clap suggests would mislead. If clap suggests an
+    // option, the usage contains it, too.
+    let hints = hints(&error);
+    if !hints.is_empty() {
         error.remove(ContextKind::SuggestedSubcommand);
-        error.remove(ContextKind::SuggestedArg);
+        if error.remove(ContextKind::SuggestedArg).is_some() {
+            error.remove(ContextKind::Usage);
+        }
     }
     let is_error = error.use_stderr();
     // If printing fails, the exit code still shows the error.
@@ -212,7 +231,7 @@ pub(super) fn print_parse_error(mut error: clap::Error, usage: u8, hint: Option<
     if is_error {
         // The message about a wrong value already says what to write, so the hint is left out.
         let hint = hint.filter(|_| !matches!(error.kind(), Wrong::InvalidValue | Wrong::ValueValidation));
-        hint.into_iter().chain(hints(&error)).for_each(|hint| print_line(format_args!("\n{hint}")));
+        hint.into_iter().chain(hints).for_each(|hint| print_line(format_args!("\n{hint}")));
     }
     ExitCode::from(if is_error { usage } else { 0 })
 }
@@ -263,18 +282,37 @@ fn hints(error: &clap::Error) -> Vec<&'static str> {
         {
             hints.push("That is a command of a program with a schedule of its own: see docs/guide/operators.md.");
         }
+        Wrong::InvalidSubcommand if ["unpause", "continue"].into_iter().any(is_named) => {
+            hints.push("Write: resume, or for the pause of one event: resume EVENT.");
+        }
+        // The program `soloist` has no events.
+        Wrong::InvalidSubcommand
+            if !usage(error).contains(" soloist ") && error.get(ContextKind::SuggestedSubcommand).is_none() =>
+        {
+            hints.push("To run one event, due or not, write: run-one EVENT.");
+        }
         _ => {}
     }
     hints
 }
 
+/// Returns the usage of the command, with a space at its end.
+fn usage(error: &clap::Error) -> String {
+    let usage = error.get(ContextKind::Usage).map_or_else(String::new, ToString::to_string);
+    format!("{} ", usage.trim_end())
+}
+
 /// Returns the sentence of the first row of [`UNEXPECTED`] that fits the error.
 fn advice_on(error: &clap::Error, names: &[String]) -> Option<&'static str> {
-    let usage = error.get(ContextKind::Usage).map_or_else(String::new, ToString::to_string);
-    let usage = format!("{} ", usage.trim_end());
+    let usage = usage(error);
     let is_of = |command: &&str| usage.contains(&format!(" {command} "));
     let is_word = |name: &String| !name.starts_with('-');
-    let is_named = |argument: &&str| names.iter().any(|name| name == argument || *argument == WORD && is_word(name));
+    let stands_for = |argument: &str, name: &String| match argument {
+        WORD => is_word(name),
+        VARIABLE => is_word(name) && name.contains('='),
+        _ => name == argument,
+    };
+    let is_named = |argument: &&str| names.iter().any(|name| stands_for(argument, name));
     let row =
         UNEXPECTED.iter().find(|(commands, arguments, _)| commands.iter().any(is_of) && arguments.iter().any(is_named));
     row.map(|(_, _, sentence)| *sentence)

@@ -261,10 +261,14 @@ fn parse_name(text: &str) -> Result<String, &'static str> {
     }
 }
 
-/// Parses the name of an application. A crontab is refused, because its user meant the option `--every`.
+/// Parses the name of an application. A crontab is refused, because its user meant the option `--every`. A space at an
+/// end is refused here, because the message must name the variable.
 fn parse_application(text: &str) -> Result<String, &'static str> {
     match text.parse::<Crontab>() {
         Ok(_) => Err("the name of the application can't be a crontab: write the crontab as --every '*/5 * * * *'"),
+        Err(_) if text.trim() != text => {
+            Err("it begins or ends with a space: remove this space from --schedule or from SOLOIST_APP")
+        }
         Err(_) => parse_name(text),
     }
 }

@@ -123,7 +123,11 @@ fn run_one(schedule: Schedule, arguments: &ArgMatches) -> Answered {
         run_when_free(&schedule, event, wait, || schedule.run_event(event, now))?
     };
     let code = if entry.is_failure() || matches!(entry.verdict(), Verdict::Skipped(_)) { FAILED } else { 0 };
-    print_end("how it ended", &entry.to_string(), code, &shutdown)
+    // `run_event_past_filters` ignores all filters except for the environments.
+    let is_of_environment =
+        arguments.get_flag("ignore-filters") && matches!(entry.verdict(), Verdict::Skipped(SkipReason::Filtered(_)));
+    let more = if is_of_environment { "; --ignore-filters does not ignore the environments" } else { "" };
+    print_end("how it ended", &format!("{entry}{more}"), code, &shutdown)
 }
 
 /// Runs an event. If the event is running elsewhere, first waits for the end of that run, but not longer than `wait`.

@@ -294,8 +294,9 @@ fn pause(schedule: &Schedule, event: Option<&str>, arguments: &ArgMatches) -> An
         None => schedule.pause(until, why)?,
         Some(event) => schedule.pause_event(event, until, why)?,
     }
-    let until = time_of(until, &Zone::UTC, now);
-    Ok(CommandAnswer::text(format!("{} is paused until {until}; `resume` ends it", pause_target(schedule, event))))
+    let (what, until) = (pause_target(schedule, event), time_of(until, &Zone::UTC, now));
+    let of = event.map_or_else(String::new, |event| format!(" {}", OneLine(event)));
+    Ok(CommandAnswer::text(format!("{what} is paused until {until}; `resume{of}` ends it")))
 }
 
 /// Returns the schedule or the event of a pause, as a text. The text always names the schedule, because a pause stops
@@ -314,7 +315,11 @@ fn resume(schedule: &Schedule, event: Option<&str>) -> Answered {
     Ok(if was_paused {
         CommandAnswer::text(format!("{what} is resumed"))
     } else {
-        CommandAnswer::text(format!("{what} was not paused")).with_code(FAILED)
+        let others = if event.is_none() { schedule.paused_events().unwrap_or_default() } else { Vec::new() };
+        let other =
+            |(name, _): &(String, Pause)| format!("; its event {0} is paused: write `resume {0}`", OneLine(name));
+        let others: String = others.iter().map(other).collect();
+        CommandAnswer::text(format!("{what} was not paused{others}")).with_code(FAILED)
     })
 }
 

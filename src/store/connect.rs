@@ -17,6 +17,7 @@ use super::redis::RedisMutex;
 use crate::base::error::MutexError;
 use crate::base::error::{BoxError, debug_as_display};
 use crate::base::escape::{percent_decoded, surplus_around};
+use crate::base::similar::did_you_mean;
 
 /// Opens the store that `url` names.
 ///
@@ -179,7 +180,14 @@ fn kind_of(scheme: &str) -> Result<&'static str, ConnectError> {
         "redis+socket" => "a socket of Redis is reached by redis+unix:///run/redis.sock".to_owned(),
         "pgsql" | "psql" => "a PostgreSQL server is reached by postgres://user:password@host:5432/database".to_owned(),
         "tcp" => "write the kind of the server: redis://, mysql:// or postgres://".to_owned(),
-        _ => format!("the schemes are {}", all_schemes()),
+        _ => {
+            let similar =
+                |scheme: &str| did_you_mean(scheme, KINDS.iter().flat_map(|(_, schemes)| schemes.iter().copied()));
+            // `postgresql+psycopg2` of other libraries names a driver.
+            let without_driver = || similar(scheme.split('+').next()?);
+            let all = || format!("the schemes are {}", all_schemes());
+            similar(scheme).or_else(without_driver).unwrap_or_else(all)
+        }
     };
     found.map(|(kind, _)| *kind).ok_or_else(|| refused(format!("no store has the scheme {scheme}; {}", instead())))
 }
@@ -276,9 +284,10 @@ fn directory(rest: &str) -> Result<PathBuf, ConnectError> {
         None => rest,
     };
     if path.trim_start_matches('/').is_empty() || !path.starts_with('/') {
-        return Err(refused(
-            "the url of a file store needs an absolute path to a folder of its own: write file:/var/lib/myapp/locks",
-        ));
+        let of_shell = if path.starts_with(['$', '~']) { "; only a shell replaces a `$` or a `~`" } else { "" };
+        return Err(refused(format!(
+            "the url of a file store needs an absolute path to a folder of its own: write file:/var/lib/myapp/locks{of_shell}"
+        )));
     }
     let why = "the path in the url of a store has a % that is not followed by two hexadecimal digits";
     path_of(percent_decoded(path).ok_or_else(|| refused(why))?)

@@ -70,8 +70,15 @@ impl Command {
         let directory = self.directory.as_ref().map(|path| path.as_os_str());
         let file = self.output.as_ref().and_then(Output::file).map(Path::as_os_str);
         for (method, path) in [("current_dir", directory), ("output", file)] {
-            if path.is_some_and(OsStr::is_empty) {
+            let Some(path) = path else { continue };
+            if path.is_empty() {
                 return Err(format!("`{method}(..)`: the path is empty: write a path, or leave the method out"));
+            }
+            if let Some(home) = ["~", "$HOME"].into_iter().find(|home| Path::new(path).starts_with(home)) {
+                let path = Quoted::new(&path.to_string_lossy());
+                return Err(format!(
+                    "`{method}(..)`: only a shell replaces the `{home}` in {path}: write the whole path"
+                ));
             }
         }
         let values = self.environment.iter().map(|(_, value)| value.as_os_str());
@@ -206,7 +213,7 @@ impl Command {
             return Some(format!("{advice}, or let a shell read the line, with {shell}"));
         }
         if has(&self.program, b'/') {
-            return self.advice_on_interpreter();
+            return self.advice_on_file();
         }
         let has_own_path = self.environment.iter().any(|(name, _)| name == "PATH");
         (!has_own_path).then(|| {
@@ -232,12 +239,19 @@ impl Command {
         }
     }
 
-    /// Returns advice if the program is a script whose interpreter is missing. For that, the system returns the error
-    /// for a missing program.
-    fn advice_on_interpreter(&self) -> Option<String> {
+    /// Returns advice if the file of the program is missing and its path is relative, or if the file is a script whose
+    /// interpreter is missing. In both cases, the system returns the error for a missing program.
+    fn advice_on_file(&self) -> Option<String> {
         let mut begin = Vec::new();
-        let path = self.directory.as_deref().unwrap_or(Path::new("")).join(&self.program);
-        File::open(path).and_then(|file| file.take(256).read_to_end(&mut begin)).ok()?;
+        let directory = self.directory.as_deref().unwrap_or(Path::new("."));
+        match File::open(directory.join(&self.program)).and_then(|file| file.take(256).read_to_end(&mut begin)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && Path::new(&self.program).is_relative() => {
+                let directory = std::path::absolute(directory).ok()?;
+                let directory = OneLine(directory.display());
+                return Some(format!("its path begins at the current directory, {directory}: write its whole path"));
+            }
+            read => read.ok()?,
+        };
         let line = begin.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
         let line = String::from_utf8_lossy(line);
         let interpreter = line.trim_start_matches([' ', '\t']).split([' ', '\t']).next()?;

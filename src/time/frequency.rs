@@ -5,7 +5,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use chrono::{DateTime, NaiveDate, Timelike, Utc};
+use chrono::{DateTime, Datelike, NaiveDate, Timelike, Utc};
 
 use crate::time::clock::instant_of;
 use crate::time::clock::shown::{ExactDuration, Rfc3339};
@@ -143,11 +143,24 @@ impl TimetableSpec {
         let timetable = Timetable { times, seconds, interval, zone, clock_change, span, jitter };
         if timetable.next(DateTime::<Utc>::MIN_UTC).is_none() {
             return Err(format!(
-                "`{}` is never due between the years 1970 and 2100: change a part of it, or leave a part out",
-                timetable.in_words()
+                "`{}` is never due between the years 1970 and 2100: {}",
+                timetable.in_words(),
+                self.advice_if_never_due()
             ));
         }
         Ok(Some(timetable))
+    }
+
+    fn advice_if_never_due(&self) -> String {
+        match (self.cycle.and_then(Cycle::first_of_one_weekday), self.field(Field::DayOfWeek)) {
+            (Some(first), Some(SetField { set, method }))
+                if set.bits >> first.weekday().num_days_from_sunday() & 1 == 0 =>
+            {
+                let day = first.format("%A");
+                format!("each day of `every_days(..)` is a {day}: count from another day, or leave `{method}` out")
+            }
+            _ => "change a part of it, or leave a part out".to_owned(),
+        }
     }
 
     fn span(&self) -> Result<Span, String> {
@@ -249,7 +262,7 @@ impl TimetableSpec {
     /// Sets the weeks to each `n`th week from the week of `date`. The day is the day of the week of `date`, unless
     /// another method sets the day.
     pub(crate) fn set_weeks_from(&mut self, n: u16, date: NaiveDate) -> Result<(), String> {
-        let set = FieldSet::only(chrono::Datelike::weekday(&date).num_days_from_sunday());
+        let set = FieldSet::only(date.weekday().num_days_from_sunday());
         self.defaults[Field::DayOfWeek as usize] = Some(SetField { set, method: "every_weeks(..)" });
         self.set_cycle("weeks", n, date, Cycle::of_weeks(n, date))?;
         self.set_how_often("every_weeks(..)")

@@ -97,6 +97,9 @@ fn a_url_that_opens_no_store_is_told_why() {
         assert_eq!(refused(url), format!("the url of a store has no scheme; did you mean {meant}"), "{url}");
     }
     for (scheme, instead) in [
+        ("redis-sentinel", "did you mean `redis+sentinel` or `rediss+sentinel`?"),
+        ("unix", "did you mean `redis+unix`?"),
+        ("postgresql+psycopg2", "did you mean `postgresql`?"),
         ("valkey", "a Valkey server is reached by redis://host:6379/0"),
         ("redis+socket", "a socket of Redis is reached by redis+unix:///run/redis.sock"),
         ("pgsql", "a PostgreSQL server is reached by postgres://user:password@host:5432/database"),
@@ -114,6 +117,9 @@ fn a_url_that_is_not_a_plain_path_is_refused() {
         "the url of a file store needs an absolute path to a folder of its own: write file:/var/lib/myapp/locks";
     for url in ["file:", "file:locks", "file:./locks", "file://", "file://locks", "file:/", "file:///"] {
         assert_eq!(refused(url), relative, "{url}");
+    }
+    for url in ["file:$HOME/locks", "file:~/locks"] {
+        assert_eq!(refused(url), format!("{relative}; only a shell replaces a `$` or a `~`"), "{url}");
     }
     assert_eq!(
         refused("file://server/locks"),
@@ -175,6 +181,54 @@ fn a_store_on_a_server_is_not_asked_for_anything_when_it_is_opened() {
     let wrong = "the url of a redis server has a database that is not a number: write redis://host:6379/0; in a password, write \
                  %2F for a / and %40 for an @";
     assert_eq!(refused("redis://h/secret"), wrong);
+}
+
+#[cfg(all(feature = "redis-tls", feature = "mysql-tls", feature = "postgres-tls"))]
+#[test]
+fn certificates_that_have_no_effect_or_are_a_path_are_refused() {
+    use soloist::store::InvalidOptions;
+    use soloist::{MysqlMutex, PostgresMutex, RedisMutex};
+
+    const PEM: &str = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    const KEY: &str = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
+    type Build = fn(&str, &str, Option<&str>) -> Result<(), InvalidOptions>;
+    macro_rules! build {
+        ($store:ident) => {
+            |url, pem, key| {
+                let builder = $store::builder(url);
+                let builder = match key {
+                    None => builder.root_certificates(pem),
+                    Some(key) => builder.client_certificate(pem, key),
+                };
+                builder.build().map(drop)
+            }
+        };
+    }
+    let stores: [(Build, &str, &str, &str); 3] = [
+        (build!(RedisMutex), "redis://h", "rediss://h", "rediss://"),
+        (build!(MysqlMutex), "mysql://u@h/app", "mysql://u@h/app?ssl-mode=REQUIRED", "?ssl-mode=REQUIRED"),
+        (build!(PostgresMutex), "postgres://u@h/app", "postgres://u@h/app?sslmode=require", "?sslmode=require"),
+    ];
+    let path = "/etc/ssl/ca.pem";
+    let instead = "pass the contents of a PEM file, as in `std::fs::read(\"ca.pem\")?`, and not its path";
+    let no_certificate = |method: &str| format!("`{method}(..)`: there is no certificate in the PEM: {instead}");
+    for (build, plain, encrypted, tls) in stores {
+        let refused = |url: &str, pem, key| build(url, pem, key).unwrap_err().to_string();
+        assert_eq!(refused(encrypted, path, None), no_certificate("root_certificates"));
+        assert_eq!(refused(encrypted, path, Some(KEY)), no_certificate("client_certificate"));
+        let no_key = format!("`client_certificate(..)`: its key: no items found: {instead}");
+        assert_eq!(refused(encrypted, PEM, Some(path)), no_key);
+        for (key, method) in [(None, "root_certificates"), (Some(KEY), "client_certificate")] {
+            let no_effect = format!(
+                "`{method}(..)` has no effect, because the connection to another host is not encrypted: use TLS, with {tls} in \
+                 the url"
+            );
+            assert_eq!(refused(plain, PEM, key), no_effect);
+            build(encrypted, PEM, key).unwrap();
+            // On this host, a server for development may have no TLS.
+            build(&plain.replace('h', "localhost"), PEM, key).unwrap();
+        }
+    }
 }
 
 #[cfg(all(feature = "redis", feature = "mysql", feature = "postgres"))]

@@ -875,6 +875,16 @@ fn what_others_write_is_refused_with_what_to_write_instead() {
             "`cron(0 9 * * ? *)`: cron(..) and the year are syntax of AWS: write `0 9 * * ?`; Sunday is 0 or 7 here, and 1 in AWS",
             "cron(0 9 * * ? *)",
         ),
+        (
+            "0 9 * * 1\u{2013}5",
+            "`0 9 * * 1\u{2013}5`: day of week `1\u{2013}5` has a `\u{2013}`, which is no plain hyphen: write `1-5` (column 9)",
+            "1\u{2013}5",
+        ),
+        (
+            "0 9 * * mon\u{2212}fri/2",
+            "`0 9 * * mon\u{2212}fri/2`: day of week `mon\u{2212}fri/2` has a `\u{2212}`, which is no plain hyphen: write `mon-fri/2` (column 9)",
+            "mon\u{2212}fri/2",
+        ),
         ("@midnite", "`@midnite`: no such nickname: did you mean `@midnight`?", "@midnite"),
         (
             "* * * * * # nightly",
@@ -942,7 +952,7 @@ fn what_others_write_is_refused_with_what_to_write_instead() {
         ),
         (
             "@every 5m",
-            "`@every 5m`: a crontab has no intervals: use `every(Duration::from_secs(300))` or `--every 5m`",
+            "`@every 5m`: a crontab has no intervals: say the interval instead, as in `every(Duration::from_secs(300))` or `--every 5m`",
             "@every 5m",
         ),
         (
@@ -950,6 +960,7 @@ fn what_others_write_is_refused_with_what_to_write_instead() {
             "`@reboot`: it means the start of the machine, not a time: run the task when your program starts",
             "@reboot",
         ),
+        ("@every_minute", "`@every_minute`: no such nickname: write `* * * * *`", "@every_minute"),
         ("@dialy", "`@dialy`: no such nickname: did you mean `@daily`?", "@dialy"),
         ("@daily x", "`@daily x`: no such nickname: did you mean `@daily`?", "@daily x"),
         (

@@ -70,7 +70,8 @@ impl Event {
     }
 
     /// Sets the working directory of the command. The default is the working directory of this process. The directory
-    /// must exist at each run, but not yet when the event is added.
+    /// must exist at each run, but not yet when the event is added. A path that begins with `~` or `$HOME` is an error,
+    /// because only a shell replaces these.
     pub fn current_dir(self, directory: impl Into<PathBuf>) -> Self {
         self.of_the_command("current_dir", |command| set_once("current_dir", &mut command.directory, directory.into()))
     }

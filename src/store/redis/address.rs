@@ -271,6 +271,11 @@ mod tests {
                 "has an unknown option behind the ?: it takes `prefix`, `timeout` and `wait`; in a password, write %3F for a ?",
             ),
             ("redis://h/0#secret", "has a #; in a password, write %23 for a #"),
+            (
+                "redis://:secret@h/0#insecure",
+                "ends with #insecure, but the certificate of a server is always checked: pass the certificate of its authority to \
+                 `root_certificates(..)` of the builder, or install it on this machine",
+            ),
             ("redis://h?wait=secret", "has a wait that is not a number of replicas: write wait=1"),
             ("redis+cluster://h/1", "has a database other than 0, but a cluster has only database 0"),
             ("redis+cluster://h,", "has an empty host in its list: remove a comma"),

@@ -11,6 +11,10 @@ use crate::time::clock::shown::ExactDuration;
 
 const NO_ANSWER: &str = "no answer in time";
 
+/// The advice on a certificate that is refused.
+const UNTRUSTED: &str = "the authority that signed the server's certificate is not trusted here: pass the authority's \
+                         certificate to `root_certificates(..)` of the builder, or install it on this machine";
+
 /// The failure of a request that got no useful answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
@@ -61,7 +65,9 @@ impl Failure {
             UnexpectedEof if error.get_ref().is_none() => "the server closed the connection before it answered".into(),
             _ => error.to_string(),
         };
-        Self { may_have_happened: true, io: Some(error.kind()), ..Self::new(kind, AskAgain::Now, said) }
+        let is_untrusted = ["UnknownIssuer", "BadSignature"].iter().any(|reason| said.contains(reason));
+        let advice = is_untrusted.then_some(UNTRUSTED.into());
+        Self { may_have_happened: true, io: Some(error.kind()), advice, ..Self::new(kind, AskAgain::Now, said) }
     }
 
     /// Returns the failure of an attempt to connect: no request was sent. If the port or the connection was closed, the

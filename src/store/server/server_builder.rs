@@ -51,12 +51,13 @@ impl<A: ServerAddress> ServerOptions<A> {
             let what = format!("a timeout of {timeout} for a call of the store: use {shortest} to {longest}");
             return Err(InvalidOptions::new(what));
         }
+        let address = self.address?;
         Ok(Target {
-            address: self.address?,
+            #[cfg(feature = "server-tls")]
+            tls: self.tls.check(&address)?,
+            address,
             namespace: self.namespace,
             timeout,
-            #[cfg(feature = "server-tls")]
-            tls: self.tls.check()?,
         })
     }
 }
@@ -115,8 +116,9 @@ macro_rules! server_builder {
                 self
             }
 
-            /// Sets the certificates of the authorities that are trusted to sign the server's certificate, as PEM. The
-            /// default is the system's root certificates.
+            /// Sets the certificates of the authorities that are trusted to sign the server's certificate, as PEM: the
+            /// contents of a file, not its path. The default is the system's root certificates. If the URL leads to
+            /// another host without TLS, `build` returns an error.
             #[cfg(feature = $tls)]
             #[cfg_attr(docsrs, doc(cfg(feature = $tls)))]
             pub fn root_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {
@@ -124,7 +126,8 @@ macro_rules! server_builder {
                 self
             }
 
-            /// Sets the client's certificate and its key, as PEM, for servers that ask for a client certificate.
+            /// Sets the client's certificate and its key, as PEM, for servers that ask for a client certificate. If the
+            /// URL leads to another host without TLS, `build` returns an error.
             #[cfg(feature = $tls)]
             #[cfg_attr(docsrs, doc(cfg(feature = $tls)))]
             pub fn client_certificate(mut self, chain_pem: impl Into<Vec<u8>>, key_pem: impl Into<Vec<u8>>) -> Self {

@@ -11,6 +11,9 @@ use crate::base::escape::{percent_decoded, surplus_around};
 const SEMICOLON: &str =
     "has a ;: options begin with ?, and & separates them; in a path, a password or a value, write %3B for a ;";
 
+const INSECURE: &str = "ends with #insecure, but the certificate of a server is always checked: pass the certificate of its \
+                        authority to `root_certificates(..)` of the builder, or install it on this machine";
+
 /// The address of a server, with the login. `Display` never shows the login.
 pub(crate) trait ServerAddress: fmt::Display + Sized + Send + Sync + 'static {
     /// The kind of server, as in "redis".
@@ -66,6 +69,7 @@ impl<'a> ServerUrl<'a> {
         if let Some((last, others)) = A::SCHEMES.split_last().filter(|_| !A::SCHEMES.contains(&&*parsed.scheme)) {
             return Err(parsed.wrong(format_args!("has an unknown scheme: write {} or {last}", others.join(", "))));
         }
+        parsed.refuse_if(rest.ends_with("#insecure"), INSECURE)?;
         parsed.refuse_if(rest.contains('#'), "has a #; in a password, write %23 for a #")?;
         let behind_login = rest.rsplit('@').next().unwrap_or_default();
         parsed.refuse_if(behind_login.contains(';'), SEMICOLON)?;

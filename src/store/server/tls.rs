@@ -9,9 +9,12 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 
+use super::server_url::ServerAddress;
 use crate::base::error::InvalidOptions;
 
-const ROOTS: &str = "root certificates";
+const ROOTS: &str = "root_certificates";
+
+const CLIENT: &str = "client_certificate";
 
 /// The user's certificates, as PEM, and the TLS configuration that is made of them.
 #[derive(Default)]
@@ -23,16 +26,27 @@ pub(crate) struct Tls {
 }
 
 impl Tls {
-    pub(crate) fn check(self) -> Result<Self, InvalidOptions> {
+    /// Checks the certificates. They are refused if others on the network can read the connection to `address`, because
+    /// then they have no effect.
+    pub(crate) fn check<A: ServerAddress>(self, address: &A) -> Result<Self, InvalidOptions> {
         self.roots.as_ref().map(|pem| certificates(pem, ROOTS)).transpose()?;
         self.client()?;
-        Ok(self)
+        let method = if self.roots.is_some() { Some(ROOTS) } else { self.client.as_ref().map(|_| CLIENT) };
+        match method.filter(|_| address.is_overheard()) {
+            Some(method) => Err(InvalidOptions::new(format!(
+                "`{method}(..)` has no effect, because the connection to another host is not encrypted: use TLS, with {} in \
+                 the url",
+                A::TLS
+            ))),
+            None => Ok(self),
+        }
     }
 
     fn client(&self) -> Result<Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>, InvalidOptions> {
         let Some((chain, key)) = &self.client else { return Ok(None) };
-        let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| wrong("key of the client", error))?;
-        Ok(Some((certificates(chain, "certificate of the client")?, key)))
+        let key =
+            PrivateKeyDer::from_pem_slice(key).map_err(|error| wrong(CLIENT, format_args!("its key: {error}")))?;
+        Ok(Some((certificates(chain, CLIENT)?, key)))
     }
 
     /// Returns the configuration of a connection. It uses the crypto provider of the process, or `ring` if the process
@@ -68,20 +82,22 @@ impl Tls {
         let is_readable = |root: &CertificateDer<'static>| RootCertStore::empty().add(root.clone()).is_ok();
         let readable: Vec<_> = system.into_iter().filter(is_readable).collect();
         if readable.is_empty() {
-            let what = "the system trusts no root certificate; install ca-certificates, or name your own";
+            let what = "the system trusts no root certificate; install ca-certificates, or pass your own to \
+                        `root_certificates(..)` of the builder";
             return Err(io::Error::other(what));
         }
         Ok(readable)
     }
 }
 
-fn certificates(pem: &[u8], what: &str) -> Result<Vec<CertificateDer<'static>>, InvalidOptions> {
+fn certificates(pem: &[u8], method: &str) -> Result<Vec<CertificateDer<'static>>, InvalidOptions> {
     match CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>() {
-        Ok(certificates) if certificates.is_empty() => Err(wrong(what, "there is no certificate in the PEM")),
-        certificates => certificates.map_err(|error| wrong(what, error)),
+        Ok(certificates) if certificates.is_empty() => Err(wrong(method, "there is no certificate in the PEM")),
+        certificates => certificates.map_err(|error| wrong(method, error)),
     }
 }
 
-fn wrong(what: &str, error: impl fmt::Display) -> InvalidOptions {
-    InvalidOptions::new(format!("the {what}: {error}"))
+fn wrong(method: &str, error: impl fmt::Display) -> InvalidOptions {
+    let instead = "pass the contents of a PEM file, as in `std::fs::read(\"ca.pem\")?`, and not its path";
+    InvalidOptions::new(format!("`{method}(..)`: {error}: {instead}"))
 }

@@ -47,8 +47,11 @@ fn nickname(text: &str) -> Result<[FieldSet; 5], CrontabError> {
     if let Some((_, stands_for)) = NICKNAMES.iter().find(|(known, _)| *known == name) {
         return fields(stands_for);
     }
-    let what = if name.starts_with("@every") {
-        "a crontab has no intervals: use `every(Duration::from_secs(300))` or `--every 5m`".to_owned()
+    let what = if name == "@every_minute" {
+        "no such nickname: write `* * * * *`".to_owned()
+    } else if name.starts_with("@every") {
+        "a crontab has no intervals: say the interval instead, as in `every(Duration::from_secs(300))` or `--every 5m`"
+            .to_owned()
     } else if name == "@reboot" {
         "it means the start of the machine, not a time: run the task when your program starts".to_owned()
     } else {
@@ -71,6 +74,10 @@ impl<'a> BadPart<'a> {
     }
 
     fn unreadable(field: Field, item: &'a str) -> Self {
+        if let Some(dash) = item.chars().find(|char| DASHES.contains(char)) {
+            let instead = Quoted::new(&item.replace(DASHES, "-"));
+            return Self::new(field, item, format_args!("has a `{dash}`, which is no plain hyphen: write {instead}"));
+        }
         Self::new(
             field,
             item,
@@ -91,6 +98,9 @@ impl<'a> BadPart<'a> {
         )
     }
 }
+
+/// Characters that look like a hyphen. Some programs write them in its place.
+const DASHES: [char; 5] = ['\u{2010}', '\u{2011}', '\u{2013}', '\u{2014}', '\u{2212}'];
 
 /// Parses `list = item {"," item} | "?"`.
 fn read_list(field: Field, list: &str) -> Result<FieldSet, BadPart<'_>> {

@@ -32,7 +32,7 @@ fn a_program_with_events_of_its_own() {
             _ => event.every_minute(),
         };
         let store = std::env::var("SOLOIST_STORE").expect("it is said");
-        let schedule = Schedule::new(soloist::connect(&store).expect("it is a store"));
+        let schedule = Schedule::new(soloist::connect(&store).expect("it is a store")).with_environment("staging");
         let past = Utc::now() - TimeDelta::hours(2);
         let month = u8::try_from((past + TimeDelta::days(180)).month()).expect("it is from 1 to 12");
         let months_away = Month::try_from(month).expect("a month");
@@ -44,6 +44,7 @@ fn a_program_with_events_of_its_own() {
                     .daily_at(&format!("{:02}:{:02}", past.hour(), past.minute()))
                     .on_one_server(),
             )?
+            .add(Event::call("elsewhere", |_| {}).yearly_on(months_away, 1, "12:00").environments(["production"]))?
             .add(
                 Event::call("closed", |_| {})
                     .yearly_on(months_away, 1, "12:00")
@@ -166,6 +167,9 @@ fn one_event_is_tried_outside_of_its_window_only_if_that_is_asked_for() {
     let skipped = answer(&mut app(&place, "run-one closed", "minute")).exits_with(1).printed;
     assert!(skipped.contains("skipped, filtered out by `"), "{skipped}");
     answer(&mut app(&place, "run-one closed --ignore-filters", "minute")).exits_with(0).says("succeeded in ");
+    answer(&mut app(&place, "run-one elsewhere --ignore-filters", "minute"))
+        .exits_with(1)
+        .says("filtered out by `environments production`; --ignore-filters does not ignore the environments\n");
     answer(&mut app(&place, "run-one past --ignore-filters --claim", "minute"))
         .exits_with(2)
         .says("cannot be used with");
@@ -206,7 +210,7 @@ fn work_prints_a_plain_line_for_each_step_and_ends_by(number: i32, name: &str) {
     let working = start(app(&place, "work", "second").stdout(shown));
     let has = |text: &str| place.read("shown").lines().any(|line| line.contains(text));
     let steps = [
-        "4 events; Ctrl-C ends this",
+        "5 events; Ctrl-C ends this",
         "Z fine: started under token ",
         "Z fine: succeeded in ",
         "Z broken: started",

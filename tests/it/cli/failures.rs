@@ -269,7 +269,7 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
     (
         "$S run --name j --every '@every 5m' -- true",
         64,
-        "soloist: --every `@every 5m`: a crontab has no intervals: use `--every 5m`\n",
+        "soloist: --every `@every 5m`: a crontab has no intervals: say the interval instead, as in `--every 5m`\n",
     ),
     (
         "$S run --name j --every '*/90 * * * *' -- true",
@@ -338,6 +338,28 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
         "the value needs quotes, as in --every '*/5 * * * *'. Without them, the shell replaces each *.\n",
     ),
     ("$S run -s --name j -- true", 64, "There are no shared leases: "),
+    (
+        "$S run --name j -w -- true",
+        64,
+        "If it is the command, write -- before it. If -- is there, the option before -- lacks its value, as in -w 5m. If it is a part",
+    ),
+    (
+        "$S run -e FOO=1 --name j -- true",
+        64,
+        "\nWrite a variable before soloist, or as a part of the command: -- env FOO=1 COMMAND.\n",
+    ),
+    ("$S run --env FOO=1 --name j -- true", 64, "\nWrite a variable before soloist, or as a part of the command: "),
+    (
+        "$S run --name j --timeout 5m --kill-after 10s -- true",
+        64,
+        "error: unexpected argument '--kill-after' found\n\nFor more information, try '--help'.\n\nWrite: ",
+    ),
+    ("$S run --name j -k 10s -- true", 64, "\nWrite the time between SIGTERM and SIGKILL as --grace 10s.\n"),
+    (
+        "SOLOIST_APP='shop ' $S run --name j -- true",
+        64,
+        "'shop ' for '--schedule <NAME>': it begins or ends with a space: remove this space from --schedule or from SOLOIST_APP\n",
+    ),
     ("$S run --name j --log 0 -- true", 64, "use a number from 1 to 1000"),
     (
         "$S run --name j --log /var/log/x.log -- true",
@@ -441,6 +463,11 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
         69,
         "the file exists, but its interpreter `/no/shell` does not: correct its first line",
     ),
+    (
+        "$S run --name j -- ./backup.sh",
+        69,
+        "could not start `./backup.sh`: No such file or directory (os error 2): its path begins at the current directory, /",
+    ),
     ("touch plain; $S run --name j -- ./plain", 69, "could not start `./plain`: Permission denied"),
     ("$S run --name j -- .", 69, "could not start `.`: Permission denied"),
     // The lease was lost.
@@ -515,6 +542,17 @@ const COMMANDS: &[(&str, i32, &str)] = &[
     ("$S", 2, "Usage: soloist <COMMAND>"),
     ("$S sideways", 2, "error: unrecognized subcommand 'sideways'"),
     ("$C sideways", 2, "error: unrecognized subcommand 'sideways'"),
+    ("$C sideways", 2, "\nTo run one event, due or not, write: run-one EVENT.\n"),
+    ("$C lst", 2, "tip: a similar subcommand exists: 'list'\n"),
+    ("$C lst 2>&1 | grep run-one", 1, ""),
+    ("$S sideways 2>&1 | grep run-one", 1, ""),
+    ("$S unpause j", 2, "\nWrite: resume, or for the pause of one event: resume EVENT.\n"),
+    ("$S unpause j 2>&1 | grep tip", 1, ""),
+    (
+        "$S --name j -- true",
+        2,
+        "\nWrite the command of soloist first: soloist run --name NAME --store URL -- COMMAND.\n",
+    ),
     ("$C list --next 0", 2, "use a number from 1 to 65535"),
     ("$S status 2>&1 | grep tip; $S status", 2, "error: unrecognized subcommand 'status'\n\nUsage: "),
     ("$S status", 2, "a program with a schedule of its own"),

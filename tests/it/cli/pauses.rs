@@ -41,7 +41,7 @@ fn a_pause_stops_the_lines_of_crontabs_until_it_is_resumed(place: &Place) {
 fn a_pause_of_one_event_stops_no_other(place: &Place) {
     let said = succeeds(place.soloist("pause a --why").arg("it is broken")).printed;
     assert!(
-        said.starts_with("a of the schedule soloist is paused until ") && said.ends_with(" UTC; `resume` ends it\n"),
+        said.starts_with("a of the schedule soloist is paused until ") && said.ends_with(" UTC; `resume a` ends it\n"),
         "{said}"
     );
     answer(&mut line_of(place, "a", "-v")).exits_with(CONFLICT).says("paused by ").says(": it is broken");
@@ -50,7 +50,10 @@ fn a_pause_of_one_event_stops_no_other(place: &Place) {
         answer(&mut place.soloist("resume b")).exits_with(1).printed,
         "b of the schedule soloist was not paused\n"
     );
-    assert_eq!(answer(&mut place.soloist("resume")).exits_with(1).printed, "the schedule soloist was not paused\n");
+    assert_eq!(
+        answer(&mut place.soloist("resume")).exits_with(1).printed,
+        "the schedule soloist was not paused; its event a is paused: write `resume a`\n"
+    );
     answer(&mut line_of(place, "a", "")).exits_with(CONFLICT);
     succeeds(&mut place.soloist("paused")).says("a of the schedule soloist is paused until ");
     assert_eq!(succeeds(&mut place.soloist("resume a")).printed, "a of the schedule soloist is resumed\n");
@@ -130,7 +133,7 @@ fn who_is_paused_by_whom_until_when_and_why_is_told() {
     let promised = pausing.ended().exits_with(0).printed;
     let until = promised
         .strip_prefix("a of the schedule soloist is paused until ")
-        .and_then(|rest| rest.strip_suffix("; `resume` ends it\n"));
+        .and_then(|rest| rest.strip_suffix("; `resume a` ends it\n"));
     let until = until.expect(&promised);
     let one = tells("paused a");
     // The store rounds the end of a pause up; the message does not.

@@ -128,6 +128,13 @@ fn a_program_that_is_not_there_is_told_from_its_directory() {
     let path = std::env::var("PATH").unwrap();
     let why = format!("{missing}: it is in no folder of PATH={path}: write its whole path");
     assert_eq!(said(event), format!("failed after 0 µs: could not start `no-such-program`: {why}"));
+    let here = std::env::current_dir().unwrap();
+    let event = || Event::command("e", "./no-such-program", [""; 0]).every_minute();
+    for (event, directory) in [(event(), &*here), (event().current_dir(place.0.path()), place.0.path())] {
+        let directory = directory.display();
+        let why = format!("its path begins at the current directory, {directory}: write its whole path");
+        assert_eq!(said(event), format!("failed after 0 µs: could not start `./no-such-program`: {missing}: {why}"));
+    }
 }
 
 #[test]

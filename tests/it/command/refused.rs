@@ -103,6 +103,22 @@ fn a_directory_or_a_file_without_a_name() {
 }
 
 #[test]
+fn a_path_that_a_shell_would_have_to_replace() {
+    for (method, path, home, event) in [
+        ("current_dir", "~/backup", "~", line("c").current_dir("~/backup")),
+        ("current_dir", "$HOME", "$HOME", line("c").current_dir("$HOME")),
+        ("output", "~/log", "~", line("c").output(Output::File("~/log".into()))),
+        ("output", "$HOME/log", "$HOME", line("c").output(Output::Append("$HOME/log".into()))),
+    ] {
+        let (kind, text) = refused(event);
+        assert_eq!(kind, AddErrorKind::Command);
+        let what = format!("only a shell replaces the `{home}` in `{path}`: write the whole path");
+        assert_eq!(text, format!("`{method}(..)`: {what}"));
+    }
+    is_taken(line("c").current_dir("./~/backup").output(Output::File("~log".into())));
+}
+
+#[test]
 fn a_grace_of_more_than_an_hour() {
     is_taken(line("c").grace(HOUR));
     is_taken(line("c").grace(Duration::ZERO));

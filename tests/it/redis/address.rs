@@ -88,6 +88,9 @@ fn a_server_is_reached_over_tls_if_its_authority_is_known() {
 
     let error = mutex(&Redis::with_tls()).create(&request).expect_err("another authority does not vouch for it");
     assert!(error.is_outage(), "{error}");
+    let advice = "; the authority that signed the server's certificate is not trusted here: pass the authority's certificate \
+                  to `root_certificates(..)` of the builder, or install it on this machine";
+    assert!(error.to_string().ends_with(advice), "{error}");
     let error = RedisMutex::new(&server.tls_url()).unwrap().create(&request).expect_err("nor does the system's");
     assert!(error.is_outage(), "{error}");
 }

@@ -41,6 +41,7 @@ fn an_encrypted_connection_needs_the_authority_of_the_server<S: Trouble>() {
         let text = refused(&mutex);
         let reasons = ["UnknownIssuer", "BadSignature", "the system trusts no root certificate"];
         assert!(reasons.iter().any(|reason| text.contains(reason)) && !text.contains("is it a"), "{text}");
+        assert!(text.contains(" to `root_certificates(..)` of the builder"), "{text}");
     }
 }
 

@@ -503,6 +503,16 @@ fn what_no_interval_and_no_span_can_be_is_refused_by_name() {
             "`daily at 00:00, from 2026-01-05 00:01, until 2026-01-06 00:00` is never due between the years 1970 and 2100: \
              change a part of it, or leave a part out",
         ),
+        (
+            event().every_days(14, date("2026-03-10")).mondays().daily_at("09:00"),
+            "`at 09:00, on Mondays, every 14 days from 2026-03-10` is never due between the years 1970 and 2100: each day of \
+             `every_days(..)` is a Tuesday: count from another day, or leave `mondays()` out",
+        ),
+        (
+            event().every_days(14, date("2026-03-10")).tuesdays().until(instant("1970-01-02T00:00:00Z")),
+            "`at 00:00, on Tuesdays, every 14 days from 2026-03-10, until 1970-01-02 00:00` is never due between the years \
+             1970 and 2100: change a part of it, or leave a part out",
+        ),
         (event().every_days(0, date("2026-01-05")), "`every_days(0, 2026-01-05)` would never be due: write 1 or more"),
         (
             event().every_days(2, date("2026-01-05")).every_weeks(2, date("2026-01-05")),
