@@ -27,11 +27,19 @@ mod servers {
     mod tls;
 }
 
-const MANY: u64 = 10_000;
+/// Returns whether this program measures. If not, `cargo test` runs it, only to see that it works.
+fn measures() -> bool {
+    std::env::args().any(|argument| argument == "--bench")
+}
 
-/// Returns how many occurrences are measured: ten, or one if `cargo test` runs this program.
+/// Returns the number of futures.
+fn many() -> u64 {
+    if measures() { 10_000 } else { 100 }
+}
+
+/// Returns the number of occurrences.
 fn times() -> u32 {
-    if std::env::args().any(|argument| argument == "--bench") { 10 } else { 1 }
+    if measures() { 10 } else { 1 }
 }
 
 /// The time after which a future panics, because another future has not begun.
@@ -49,7 +57,14 @@ fn main() {
         let (_, run) = CONTENDERS.into_iter().find(|(known, _)| *known == name).expect("one of ours");
         return run(&Runtime::new().expect("a runtime"));
     }
-    println!("{:24} {:>10} {:>10} {:>8} {:>14}", "10,000 futures", "median", "worst", "threads", "resident");
+    println!(
+        "{:24} {:>10} {:>10} {:>8} {:>14}",
+        format!("{} futures", many()),
+        "median",
+        "worst",
+        "threads",
+        "resident"
+    );
     for (name, _) in CONTENDERS {
         let itself = std::env::current_exe().expect("it runs");
         let status = Command::new(itself)
@@ -82,7 +97,7 @@ impl Occurrence {
         if before == 0 {
             self.began.lock().expect("no thread panics").get_or_insert_with(Instant::now);
         }
-        if before + 1 < MANY {
+        if before + 1 < many() {
             let patience = tokio::time::timeout(PATIENCE, full).await;
             return patience.unwrap_or_else(|_| panic!("only {} futures began", self.at_work.load(Ordering::SeqCst)));
         }
@@ -116,7 +131,7 @@ fn soloist(runtime: &Runtime) {
     let store = RedisMutex::new(&server.url()).expect("the url is in order");
     let occurrence = Arc::new(Occurrence::default());
     let schedule = Schedule::new(store).with_runtime(runtime.handle().clone());
-    for number in 0..MANY {
+    for number in 0..many() {
         let occurrence = Arc::clone(&occurrence);
         let event = Event::spawn(format!("event:{number}"), move |_| {
             let occurrence = Arc::clone(&occurrence);
@@ -136,10 +151,10 @@ fn tokio_cron_scheduler(runtime: &Runtime) {
     let occurrence = Arc::new(Occurrence::default());
     runtime.block_on(async {
         // With its default channel size of 200, this scheduler loses ticks of ten thousand jobs.
-        let mut scheduler = JobScheduler::new_with_channel_size(2 * usize::try_from(MANY).expect("it is small"))
+        let mut scheduler = JobScheduler::new_with_channel_size(2 * usize::try_from(many()).expect("it is small"))
             .await
             .expect("a scheduler");
-        for _ in 0..MANY {
+        for _ in 0..many() {
             let occurrence = Arc::clone(&occurrence);
             let job = Job::new_async("1/5 * * * * *", move |_, _| {
                 let occurrence = Arc::clone(&occurrence);
@@ -163,7 +178,7 @@ fn tasks(runtime: &Runtime) {
             let occurrence = Arc::clone(&occurrence);
             runtime.spawn(async move { occurrence.work().await })
         };
-        let all: Vec<_> = (0..MANY).map(|_| one()).collect();
+        let all: Vec<_> = (0..many()).map(|_| one()).collect();
         for task in all {
             runtime.block_on(task).expect("no panic");
         }

@@ -85,21 +85,17 @@ impl Registry {
     fn check_runs_at_a_time(&self, event: &Definition, replaced: Option<usize>) -> Result<(), AddError> {
         let Some(mutex) = self.shared_mutex(event) else { return Ok(()) };
         let asked = event.protection.alternatives();
-        let shares_it = |(at, other): (usize, &Arc<Definition>)| {
-            Some(at) != replaced && self.shared_mutex(other).is_some_and(|its_own| its_own == mutex)
+        let Some(known) = self.runs_at_a_time.get(&mutex).filter(|known| **known != asked) else { return Ok(()) };
+        let shares_it = |(at, other): &(usize, &Arc<Definition>)| {
+            Some(*at) != replaced && self.shared_mutex(other).is_some_and(|its_own| its_own == mutex)
         };
-        let other = self.events.iter().enumerate().find(|event| shares_it(*event));
-        match (self.runs_at_a_time.get(&mutex), other) {
-            (Some(known), Some((_, other))) if *known != asked => {
-                let (mutex, other) = (mutex.1.mutex(), Quoted::new(&other.name));
-                let refusal = AddErrorKind::Conflict.because(format_args!(
-                    "the mutex {mutex:?} is shared, but this event allows {asked} at a time, and the event {other} allows \
-                     {known}: use one number in `at_most(..)` for all events that share the mutex"
-                ));
-                Err(AddError::new(&event.name, refusal))
-            }
-            _ => Ok(()),
-        }
+        let Some((_, other)) = self.events.iter().enumerate().find(shares_it) else { return Ok(()) };
+        let (mutex, other) = (mutex.1.mutex(), Quoted::new(&other.name));
+        let refusal = AddErrorKind::Conflict.because(format_args!(
+            "the mutex {mutex:?} is shared, but this event allows {asked} at a time, and the event {other} allows \
+             {known}: use one number in `at_most(..)` for all events that share the mutex"
+        ));
+        Err(AddError::new(&event.name, refusal))
     }
 
     fn shared_mutex(&self, event: &Definition) -> Option<(StoreId, MutexName)> {
