@@ -10,19 +10,15 @@ use soloist_model::queue::{
 };
 use soloist_model::{Admit, Broken, Variant, breaks, holds, promises};
 
+/// A task may fail in these orders, and starts again.
 #[test]
 fn the_promises_hold_where_the_store_admits_at_once() {
-    holds(Variant { admit: Admit::AtOnce, broken: None, faults: 1, retries: false });
+    holds(Variant { admit: Admit::AtOnce, broken: None, faults: 1, retries: true });
 }
 
 #[test]
 fn the_promises_hold_where_the_store_admits_in_steps() {
     holds(Variant { admit: Admit::InSteps, broken: None, faults: 1, retries: false });
-}
-
-#[test]
-fn the_promises_hold_for_each_attempt_of_a_run_that_is_retried() {
-    holds(Variant { admit: Admit::AtOnce, broken: None, faults: 1, retries: true });
 }
 
 #[track_caller]
