@@ -113,7 +113,13 @@ fn of_operators() -> [Command; 7] {
         ),
         about("unlock", "Free a lease: ask its holder to stop, and wait until it has stopped")
             .arg(Arg::new("name").value_name("NAME").required(true).help("The name, as `locks` shows it"))
-            .arg(duration("wait").short('w').default_value("60s").help("How long to wait for the holder"))
+            .arg(
+                duration("wait")
+                    .short('w')
+                    .default_value("60s")
+                    .conflicts_with("force")
+                    .help("How long to wait for the holder"),
+            )
             .arg(
                 flag("kill")
                     .conflicts_with("force")

@@ -59,11 +59,15 @@ pub(super) fn carry_out(name: &str, arguments: &ArgMatches, schedule: &Schedule)
         },
         "locks" => locks(&stores(), text(arguments, "prefix"), arguments.get_flag("json")),
         "unlock" => unlock(&stores(), arguments, || others_than(schedule, &stores(), text(arguments, "name"))),
-        "paused" => paused(schedule, event()),
+        "paused" => paused(schedule, event(), default_application(arguments)),
         "pause" => pause(schedule, event(), arguments),
-        "resume" => resume(schedule, event()),
+        "resume" => resume(schedule, event(), default_application(arguments)),
         "check" => check(schedule),
-        _ => Err(CommandFailure::saying(format_args!("there is no command {name}"))),
+        // The parser of a schedule has no other command, so these are the matches of another parser.
+        _ => Err(CommandFailure::saying(format_args!(
+            "a schedule has no command `{name}`: pass `run_matches` the matches of the subcommand that `cli::command` made, \
+             as in `matches.subcommand_matches(\"{name}\")`"
+        ))),
     }
 }
 
@@ -83,11 +87,17 @@ fn others_than(schedule: &Schedule, stores: &[&dyn EventMutex], name: &str) -> S
     }
 }
 
-/// Returns the end of a message, which suggests held names like `typed`. A store that can't list names suggests none.
+/// Returns the end of a message, which suggests held names like `typed`. If none is similar, says that other names are
+/// held: `typed` may be a pattern, a process id, or the name of a file. A store that can't list names suggests none.
 fn held_like(stores: &[&dyn EventMutex], typed: &str) -> String {
     let held = stores.iter().filter_map(|store| store.held(Names::LeasesWithPrefix("")).ok()).flatten();
     let names: Vec<String> = held.map(|held| held.name().mutex().to_owned()).collect();
-    like(typed, names.iter().map(String::as_str))
+    let similar = like(typed, names.iter().map(String::as_str));
+    if similar.is_empty() && !names.is_empty() {
+        "; other names are held: `locks` lists them".to_owned()
+    } else {
+        similar
+    }
 }
 
 /// Returns the end of a message, which suggests names like `typed`. Reports and JSON show a lease as `lease/NAME`, so
@@ -296,7 +306,9 @@ fn pause(schedule: &Schedule, event: Option<&str>, arguments: &ArgMatches) -> An
     }
     let (what, until) = (pause_target(schedule, event), time_of(until, &Zone::UTC, now));
     let of = event.map_or_else(String::new, |event| format!(" {}", OneLine(event)));
-    Ok(CommandAnswer::text(format!("{what} is paused until {until}; `resume{of}` ends it")))
+    let is_pattern = event.is_some_and(|event| event.contains('*'));
+    let note = if is_pattern { "; this is one name, not a pattern: `pause` without a name pauses all" } else { "" };
+    Ok(CommandAnswer::text(format!("{what} is paused until {until}; `resume{of}` ends it{note}")))
 }
 
 /// Returns the schedule or the event of a pause, as a text. The text always names the schedule, because a pause stops
@@ -306,25 +318,39 @@ fn pause_target(schedule: &Schedule, event: Option<&str>) -> String {
     format!("{of}the schedule {}", Named(schedule.pause_name()))
 }
 
-fn resume(schedule: &Schedule, event: Option<&str>) -> Answered {
+/// Returns the end of a message about a missing pause. If the user named no application, the pause may be in another
+/// one.
+fn default_application(arguments: &ArgMatches) -> &'static str {
+    // A program with a schedule of its own has no such argument.
+    let is_known = arguments.try_contains_id("schedule").is_ok();
+    if is_known && arguments.value_source("schedule") == Some(ValueSource::DefaultValue) {
+        "; `soloist` is the default: for another application, set SOLOIST_APP or --schedule"
+    } else {
+        ""
+    }
+}
+
+fn resume(schedule: &Schedule, event: Option<&str>, default: &str) -> Answered {
     let was_paused = match event {
         None => schedule.resume()?,
         Some(event) => schedule.resume_event(event)?,
     };
     let what = pause_target(schedule, event);
-    Ok(if was_paused {
-        CommandAnswer::text(format!("{what} is resumed"))
-    } else {
-        let others = if event.is_none() { schedule.paused_events().unwrap_or_default() } else { Vec::new() };
-        let other =
-            |(name, _): &(String, Pause)| format!("; its event {0} is paused: write `resume {0}`", OneLine(name));
-        let others: String = others.iter().map(other).collect();
-        CommandAnswer::text(format!("{what} was not paused{others}")).with_code(FAILED)
-    })
+    if was_paused {
+        return Ok(CommandAnswer::text(format!("{what} is resumed")));
+    }
+    let other = |(name, _): &(String, Pause)| format!("; its event {0} is paused: write `resume {0}`", OneLine(name));
+    let others: String = match event {
+        None => schedule.paused_events().unwrap_or_default().iter().map(other).collect(),
+        Some(_) if schedule.paused()?.is_some() => "; the whole schedule is paused: write `resume`".to_owned(),
+        Some(_) => String::new(),
+    };
+    let others = if others.is_empty() { default } else { &others };
+    Ok(CommandAnswer::text(format!("{what} was not paused{others}")).with_code(FAILED))
 }
 
 /// Lists the pause of the schedule, and the pause of this event. Without an event, lists the pauses of all events.
-fn paused(schedule: &Schedule, event: Option<&str>) -> Answered {
+fn paused(schedule: &Schedule, event: Option<&str>, default: &str) -> Answered {
     let now = Clock::system().now();
     let is = |event: Option<&str>, pause: &Pause| {
         format!("{} is {}", pause_target(schedule, event), pause_in_words(pause, now))
@@ -339,7 +365,7 @@ fn paused(schedule: &Schedule, event: Option<&str>) -> Answered {
             None => format!("nothing on {} is paused", pause_target(schedule, None)),
             Some(_) => format!("{} is not paused", pause_target(schedule, event)),
         };
-        return Ok(CommandAnswer::text(what).with_code(FAILED));
+        return Ok(CommandAnswer::text(what + default).with_code(FAILED));
     }
     Ok(CommandAnswer::text(pauses.join("\n")))
 }

@@ -105,10 +105,22 @@ pub(super) fn run(arguments: &ArgMatches) -> Answered {
         entry = run_at(now, schedule, arguments)?.unwrap_or(entry);
     }
     // At a terminal, a user who tries the command wants to know why nothing happens.
-    let is_tried = io::stderr().is_terminal() && matches!(entry.verdict(), Verdict::Skipped(_));
-    if arguments.get_flag("verbose") || is_tried || is_worth_telling(&entry) {
+    let is_verbose = arguments.get_flag("verbose");
+    let is_tried = io::stderr().is_terminal();
+    let is_skipped = matches!(entry.verdict(), Verdict::Skipped(_));
+    let is_nested = is_nested(&entry);
+    if is_verbose || (is_tried && is_skipped) || is_nested || is_worth_telling(&entry) {
         let late = entry.missed_by().map_or_else(String::new, |late| format!("{} late: ", HumanDuration(late)));
-        say(format_args!("{}: {late}{}", Named(entry.event()), entry.verdict()));
+        let nested = if is_nested {
+            "; the command of this run has started `soloist run` with the same name: give the two different names, or \
+             remove one of them"
+        } else {
+            ""
+        };
+        say(format_args!("{}: {late}{}{nested}", Named(entry.event()), entry.verdict()));
+    }
+    if let Some(error) = named.run_log_failure().filter(|_| is_verbose || is_tried) {
+        say(format_args!("{}: the run is not in the log: {}", Named(entry.event()), Chain(&error)));
     }
     let conflict = arguments.get_one::<u8>("conflict-exit-code").copied().unwrap_or(1);
     let code = code(&entry, conflict);
@@ -247,13 +259,19 @@ fn interval(arguments: &ArgMatches) -> Option<Duration> {
     arguments.get_one::<String>("every").and_then(|every| parse_duration(every).ok())
 }
 
-/// Refuses an empty command, and values of `--every` and `--timezone` that can't be read. Also refuses `--timezone` or
-/// `--on-outage run` if `--every` has an interval. If the value of `--every` is a single word that can't be read, such as
-/// `5`, the message says how to write an interval or a crontab.
+/// Refuses an empty command, a command that begins with `-`, and values of `--every` and `--timezone` that can't be read.
+/// Also refuses `--timezone` or `--on-outage run` if `--every` has an interval. If the value of `--every` is a single word
+/// that can't be read, such as `5`, the message says how to write an interval or a crontab.
 fn check_arguments(arguments: &ArgMatches) -> Result<(), CommandFailure> {
     let program = arguments.get_one::<OsString>("command").map(|program| program.to_string_lossy());
-    if program.is_some_and(|program| program.trim().is_empty()) {
+    if program.as_ref().is_some_and(|program| program.trim().is_empty()) {
         return Err(refused("the command after -- is empty: write -- PROGRAM ARGUMENTS, or -- sh -c 'LINE'"));
+    }
+    if let Some(option) = program.filter(|program| program.starts_with('-')) {
+        let option = Quoted::new(&option);
+        return Err(refused(format_args!(
+            "the command after -- begins with the option {option}: write the options of soloist before --"
+        )));
     }
     let Some(every) = arguments.get_one::<String>("every") else { return Ok(()) };
     if interval(arguments).is_some() && text(arguments, "on-outage") == "run" {
@@ -279,6 +297,14 @@ fn check_arguments(arguments: &ArgMatches) -> Result<(), CommandFailure> {
             return Err(refused("--timezone has no effect on an interval in --every: leave it out"));
         }
         return Ok(());
+    }
+    if let Some(time) =
+        every.strip_prefix("every ").filter(|time| time.contains(char::is_alphabetic) && parse_duration(time).is_ok())
+    {
+        return Err(refused(format_args!(
+            "--every {}: write the interval alone, as in --every '{time}'",
+            Quoted::new(every)
+        )));
     }
     if every.is_empty() || every.starts_with('@') || every.contains([' ', '\t']) {
         let read = every.parse::<Crontab>().map(drop);
@@ -379,6 +405,13 @@ fn signal(status: std::process::ExitStatus) -> Option<i32> {
 #[cfg(not(unix))]
 fn signal(_: std::process::ExitStatus) -> Option<i32> {
     None
+}
+
+/// Returns whether the command was skipped because of the run that started this process.
+fn is_nested(entry: &Entry) -> bool {
+    let Verdict::Skipped(reason) = entry.verdict() else { return false };
+    let owner = std::env::var("SOLOIST_OWNER").unwrap_or_default();
+    reason.holder().is_some_and(|holder| holder.owner().to_string() == owner)
 }
 
 /// Returns whether to print the entry. Normally, two kinds of entries are not printed: a failure of the command,

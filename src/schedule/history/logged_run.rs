@@ -222,6 +222,12 @@ impl Schedule {
         self.store.mutex.run_log().ok_or_else(no_log)?.events()
     }
 
+    /// Returns the error of the last write to the log, if it failed.
+    #[cfg(feature = "cli")]
+    pub(crate) fn run_log_failure(&self) -> Option<MutexError> {
+        self.run_logger.as_ref()?.failure()
+    }
+
     /// Returns the runs in the log of the store, including those that other schedules wrote.
     pub(crate) fn runs_of(&self, event: &Definition) -> Result<Vec<LoggedRun>, MutexError> {
         let log = self.store.mutex.run_log().ok_or_else(no_log)?;

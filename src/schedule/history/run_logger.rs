@@ -62,7 +62,8 @@ struct WaitingRecords {
     waiting: VecDeque<RunRecord>,
     /// The state of the writing thread.
     writer: Writer,
-    is_failing: bool,
+    /// The error of the last write of records, if it failed.
+    failure: Option<MutexError>,
     /// The number of attempts to write.
     attempts: u64,
     /// The actions for events whose runs have failed. They are called when all waiting records are written.
@@ -213,7 +214,7 @@ impl RunLogger {
             // If no thread can be started now, the next call of this function tries again.
             let has_thread = spawn_detached(move || logger.write_all());
             records.writer = if has_thread { Writer::Idle } else { Writer::Absent };
-        } else if !records.is_failing {
+        } else if records.failure.is_none() {
             self.changed.notify_all();
         }
     }
@@ -241,13 +242,13 @@ impl RunLogger {
                 records = self.changed.wait(records).unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
-            let was_failing = records.is_failing;
+            let was_failing = records.failure.is_some();
             records.writer = Writer::Writing;
             drop(records);
             let answer = self.carry_out(&mut work);
             records = self.records();
             records.writer = Writer::Idle;
-            records.is_failing = !work.records.is_empty();
+            records.failure = answer.as_ref().err().filter(|_| !work.records.is_empty()).cloned();
             records.attempts += 1;
             let Err(error) = answer else { continue };
             records.put_back(work);
@@ -259,7 +260,7 @@ impl RunLogger {
                 trace::runs_not_logged(&error);
                 records = self.records();
             }
-            if records.is_failing {
+            if records.failure.is_some() {
                 (records, _) =
                     self.changed.wait_timeout(records, TRY_AGAIN_AFTER).unwrap_or_else(PoisonError::into_inner);
             }
@@ -322,13 +323,19 @@ impl RunLogger {
         let before = records.attempts;
         // The writing thread tries again now, because the store may be available again.
         self.changed.notify_all();
-        while records.has_work() && !(records.is_failing && records.attempts > before) {
+        while records.has_work() && !(records.failure.is_some() && records.attempts > before) {
             let left = enough.since(Clock::system().moment());
             if left.is_zero() {
                 return;
             }
             (records, _) = self.changed.wait_timeout(records, left).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+
+    /// Returns the error of the last write of records, if it failed.
+    #[cfg(feature = "cli")]
+    pub(in crate::schedule) fn failure(&self) -> Option<MutexError> {
+        self.records().failure.clone()
     }
 
     fn records(&self) -> MutexGuard<'_, WaitingRecords> {

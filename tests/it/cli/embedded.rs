@@ -20,7 +20,9 @@ const EVERY: &str = "SOLOIST_TEST_EVERY";
 fn a_program_with_events_of_its_own() {
     let Ok(words) = std::env::var(WORDS) else { return };
     let words = std::iter::once("app").chain(words.split_whitespace()).map(str::to_owned).collect::<Vec<_>>();
-    let matches = soloist::cli::command("app").get_matches_from(words);
+    // With the subcommand `schedule`, these are the matches of the parser around it, so that they are refused.
+    let parser = soloist::cli::command("app").subcommand(soloist::cli::command("schedule"));
+    let matches = parser.get_matches_from(words);
     let code = soloist::cli::run_matches(&matches, || {
         let every = |event: Event| match std::env::var(EVERY).as_deref() {
             Ok("second") => event.every_second(),
@@ -88,6 +90,15 @@ fn a_verbose_run_tells_of_everything_on_standard_output() {
     assert!(rows[0].starts_with("fine ") && rows[0].contains("succeeded in "), "{all:?}");
     assert!(rows[1].starts_with("broken ") && rows[1].ends_with("no paper"), "{all:?}");
     assert_eq!(all.errors, "", "a failure is told once");
+}
+
+#[test]
+fn the_matches_of_another_parser_are_refused() {
+    let place = Place::new();
+    answer(&mut app(&place, "schedule list", "minute")).exits_with(1).says(
+        "soloist: a schedule has no command `schedule`: pass `run_matches` the matches of the subcommand that `cli::command` \
+         made, as in `matches.subcommand_matches(\"schedule\")`\n",
+    );
 }
 
 /// Puts a program in the place of the `sleep` of `carts:remind`.

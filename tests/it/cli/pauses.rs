@@ -34,7 +34,9 @@ fn a_pause_stops_the_lines_of_crontabs_until_it_is_resumed(place: &Place) {
     assert_eq!(succeeds(&mut place.soloist("resume")).printed, "the schedule soloist is resumed\n");
     succeeds(&mut line_of(place, "a", "--on-one-server")).is_silent();
     assert_eq!(place.read("log"), "b\na\n", "a pause has consumed no time");
-    assert_eq!(answer(&mut place.soloist("resume")).exits_with(1).printed, "the schedule soloist was not paused\n");
+    answer(&mut place.soloist("resume"))
+        .exits_with(1)
+        .says("the schedule soloist was not paused; `soloist` is the default: ");
 }
 
 #[track_caller]
@@ -46,10 +48,9 @@ fn a_pause_of_one_event_stops_no_other(place: &Place) {
     );
     answer(&mut line_of(place, "a", "-v")).exits_with(CONFLICT).says("paused by ").says(": it is broken");
     succeeds(&mut line_of(place, "b", "")).is_silent();
-    assert_eq!(
-        answer(&mut place.soloist("resume b")).exits_with(1).printed,
-        "b of the schedule soloist was not paused\n"
-    );
+    answer(&mut place.soloist("resume b"))
+        .exits_with(1)
+        .says("b of the schedule soloist was not paused; `soloist` is the ");
     assert_eq!(
         answer(&mut place.soloist("resume")).exits_with(1).printed,
         "the schedule soloist was not paused; its event a is paused: write `resume a`\n"
@@ -125,8 +126,9 @@ fn who_is_paused_by_whom_until_when_and_why_is_told() {
     let place = Place::new().used();
     let tells = |words: &str| succeeds(&mut place.soloist(words)).printed;
     let denies = |words: &str| answer(&mut place.soloist(words)).exits_with(1).printed;
-    assert_eq!(denies("paused"), "nothing on the schedule soloist is paused\n");
-    assert_eq!(denies("paused a"), "a of the schedule soloist is not paused\n");
+    let default = "`soloist` is the default: for another application, set SOLOIST_APP or --schedule";
+    assert_eq!(denies("paused"), format!("nothing on the schedule soloist is paused; {default}\n"));
+    assert_eq!(denies("paused a"), format!("a of the schedule soloist is not paused; {default}\n"));
 
     let pausing = start(place.soloist("pause a --for 2h --why").arg("it is broken"));
     let pid = pausing.id();
@@ -144,7 +146,7 @@ fn who_is_paused_by_whom_until_when_and_why_is_told() {
     );
     assert!(until.ends_with(" UTC") && one.contains(" UTC by "), "{one}");
     assert_eq!(tells("paused"), one, "each event that is paused is listed");
-    assert_eq!(denies("paused b"), "b of the schedule soloist is not paused\n");
+    assert_eq!(denies("paused b"), format!("b of the schedule soloist is not paused; {default}\n"));
 
     succeeds(&mut place.soloist("pause --for 36h"));
     let both = tells("paused");
