@@ -4,13 +4,14 @@
 //! | --- | --- |
 //! | `arguments` | the commands, their arguments and options |
 //! | `schedule_commands` | the commands that need events: run, work, list, next, run-one, status |
-//! | `backfill_command` | the command that runs past occurrences again: its plan, its question, its summary |
+//! | `schedule_commands/backfill_command` | the command that runs past occurrences again: its plan, its question, its summary |
+//! | `schedule_commands/live_view` | the output of `work` and `backfill` while they run |
 //! | `store_commands` | the commands that need only a store: log, locks, pause, resume, check |
 //! | `unlock` | the command that asks the run under a lease to stop, or breaks the lease |
 //! | `supervise` | `soloist run`: a command under a lease |
-//! | `live_view` | the output of `work` and `backfill` while they run |
 //! | `completions_and_man` | the completion script and the manual page of a program |
 //! | `answer` | the answer of a command: a text and an exit code |
+//! | `answer/parse_error` | the error of a command line that can't be read, with the advice of `answer/unexpected` |
 //! | `tables` | tables, and the text of times, pauses and holders |
 
 use std::error::Error;
@@ -22,9 +23,7 @@ use clap::{ArgMatches, Command};
 
 mod answer;
 mod arguments;
-mod backfill_command;
 mod completions_and_man;
-mod live_view;
 mod schedule_commands;
 mod store_commands;
 mod supervise;
@@ -101,7 +100,7 @@ fn own_arguments() -> Result<ArgMatches, ExitCode> {
     let name = program.as_deref().and_then(Path::file_stem).map_or("schedule".into(), OsStr::to_string_lossy);
     let mut parser = command(&*name).subcommands(completions_and_man::commands(&name));
     let matches = parser.try_get_matches_from_mut(std::env::args_os());
-    let matches = matches.map_err(|error| answer::print_parse_error(error, USAGE, None))?;
+    let matches = matches.map_err(|error| answer::parse_error::print_parse_error(error, USAGE, None))?;
     match completions_and_man::describe(parser, &matches) {
         Some(described) => Err(answer::print(described)),
         None => Ok(matches),
@@ -182,7 +181,7 @@ pub fn run_tool() -> ExitCode {
         Err(error) => {
             let is_run = supervise::is_asked_for();
             let (usage, hint) = if is_run { (supervise::USAGE, Some(supervise::HOW_TO_RUN)) } else { (USAGE, None) };
-            return answer::print_parse_error(error, usage, hint);
+            return answer::parse_error::print_parse_error(error, usage, hint);
         }
     };
     if let Some(described) = completions_and_man::describe(parser, &matches) {

@@ -9,10 +9,14 @@ use chrono::{DateTime, TimeDelta, Utc};
 use clap::ArgMatches;
 use comfy_table::Cell;
 
+mod backfill_command;
+mod live_view;
+
+use backfill_command::backfill;
+use live_view::LiveView;
+
 use super::answer::{Answered, CommandAnswer, CommandFailure, FAILED, USAGE, print_end};
 use super::arguments::{duration_of, text};
-use super::backfill_command::backfill;
-use super::live_view::LiveView;
 use super::store_commands;
 use super::tables::{
     holding, how_it_ended, lines, marked, other_timetables, pause_in_words, start_time, table_or, time,

@@ -10,8 +10,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use super::tables::{marked, other_timetables, table, time};
 use crate::base::escape::{Chain, Named, OneLine};
+use crate::cli::tables::{marked, other_timetables, table, time};
 use crate::observe::notice::{Notice, Step};
 use crate::observe::tell::observers::Observer;
 use crate::outcome::skip_reason::SkipReason;

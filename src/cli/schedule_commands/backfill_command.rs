@@ -6,10 +6,10 @@ use std::ops::Range;
 use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime, Utc};
 use clap::ArgMatches;
 
-use super::answer::{Answered, CommandAnswer, CommandFailure, FAILED, USAGE, print_end, print_text};
-use super::arguments::text;
 use super::live_view::LiveView;
 use crate::base::escape::Quoted;
+use crate::cli::answer::{Answered, CommandAnswer, CommandFailure, FAILED, USAGE, print_end, print_text};
+use crate::cli::arguments::text;
 use crate::outcome::skip_reason::SkipReason;
 use crate::schedule::report::{Entry, Report, Verdict, time_in};
 use crate::schedule::run_due::backfill::Backfill;

@@ -1,0 +1,160 @@
+//! The error of a command line that can't be read, with advice on what to write instead.
+
+use std::ffi::OsString;
+use std::iter;
+use std::process::ExitCode;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind as Wrong};
+
+use super::unexpected::{COMMANDS_OF_A_SCHEDULE, COMMANDS_OF_SOLOIST, UNEXPECTED, VARIABLE, WORD};
+use crate::base::similar::did_you_mean;
+use crate::base::standard_error::print_line;
+use crate::cli::arguments::is_unit_of_time;
+
+/// Prints an error of the parser, and below it `hint`, which shows how to write the command. For clap, a help text is
+/// an error, too, but is printed on standard output.
+pub(in crate::cli) fn print_parse_error(mut error: clap::Error, usage: u8, hint: Option<&'static str>) -> ExitCode {
+    // clap suggests to put an unknown option behind `--`. But the words behind `--` are run as a command, so the
+    // suggestion is removed.
+    if let Some(ContextValue::StyledStrs(mut tips)) = error.remove(ContextKind::Suggested) {
+        tips.retain(|tip| !tip.to_string().contains("as a value"));
+        if !tips.is_empty() {
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+        }
+    }
+    if !is_similar(&error, ContextKind::SuggestedSubcommand) {
+        error.remove(ContextKind::SuggestedSubcommand);
+    }
+    // The hint is the advice. Beside the hint, a similar name that clap suggests would mislead. If clap suggests an
+    // option, the usage contains it, too.
+    let hints = hints(&error);
+    if !hints.is_empty() {
+        error.remove(ContextKind::SuggestedSubcommand);
+    }
+    let is_kept = hints.is_empty() && is_similar(&error, ContextKind::SuggestedArg);
+    if !is_kept && error.remove(ContextKind::SuggestedArg).is_some() {
+        error.remove(ContextKind::Usage);
+    }
+    let is_error = error.use_stderr();
+    // If printing fails, the exit code still shows the error.
+    let _ = error.print();
+    if is_error {
+        // The message about a wrong value already says what to write, so the hint is left out.
+        let hint = hint.filter(|_| !matches!(error.kind(), Wrong::InvalidValue | Wrong::ValueValidation));
+        hint.into_iter().chain(hints).for_each(|hint| print_line(format_args!("\n{hint}")));
+    }
+    ExitCode::from(if is_error { usage } else { 0 })
+}
+
+/// Returns whether a name that clap suggests is similar to the wrong name, or is its beginning. clap also suggests names
+/// with a few common letters, such as `--timeout` for `--at-most`.
+fn is_similar(error: &clap::Error, suggested: ContextKind) -> bool {
+    let without_dashes = |name: &String| name.trim_start_matches('-').to_owned();
+    let typed: Vec<String> = wrong_names(error).iter().map(without_dashes).collect();
+    names(error, suggested).iter().map(without_dashes).any(|suggested| {
+        let is_like = |typed: &String| did_you_mean(typed, iter::once(&*suggested)).is_some();
+        typed.iter().any(|typed| typed.starts_with(&suggested) || is_like(typed))
+    })
+}
+
+/// Returns the wrong arguments, or the unknown command.
+fn wrong_names(error: &clap::Error) -> Vec<String> {
+    [ContextKind::InvalidArg, ContextKind::PriorArg, ContextKind::InvalidSubcommand]
+        .map(|kind| names(error, kind))
+        .concat()
+}
+
+fn names(error: &clap::Error, kind: ContextKind) -> Vec<String> {
+    match error.get(kind) {
+        Some(ContextValue::String(name)) => vec![name.clone()],
+        Some(ContextValue::Strings(names)) => names.clone(),
+        _ => Vec::new(),
+    }
+}
+
+/// Returns advice on what to write instead of the wrong arguments.
+fn hints(error: &clap::Error) -> Vec<&'static str> {
+    let names = wrong_names(error);
+    let is_named = |name: &str| names.iter().any(|named| named == name);
+    let mut hints = Vec::new();
+    match error.kind() {
+        Wrong::MissingRequiredArgument => {
+            if is_named("--store <URL>") {
+                hints.push(
+                    "Say where leases are kept: --store file:/var/lib/locks, redis://…, postgres://… or mysql://…, or set \
+                     SOLOIST_STORE as in your crontab.",
+                );
+            }
+            if is_named("--every <TIMES>") {
+                hints.push("Repeat the five fields of the crontab line in --every, in quotes: --every '*/5 * * * *'.");
+            }
+            if is_named("--name <NAME>") && command().is_some_and(|first| first.as_encoded_bytes().starts_with(b"-")) {
+                hints.push("Write the options before --: soloist run --name NAME -- COMMAND.");
+            }
+            // After `soloist run` alone, this advice would be too early.
+            if is_named("<COMMAND>...") && std::env::args_os().len() > 2 {
+                hints.push(
+                    "In a crontab, a % ends the command: write \\% instead, or set SOLOIST_STORE in a line of its own.",
+                );
+            }
+        }
+        Wrong::ArgumentConflict if is_named("--force") => {
+            hints.push("--force frees the lease at once, and does not wait for its holder: first try without --force.");
+        }
+        Wrong::ArgumentConflict if is_named("--wait <TIME>") => {
+            hints.push(
+                "Leave --wait out, or else --every with its options --timezone, --on-one-server and --on-overlap. With --every, \
+                 write --on-overlap queue-one: then a scheduled time waits for the end of the previous run.",
+            );
+        }
+        Wrong::UnknownArgument if names.iter().any(|name| is_unit_of_time(name)) => {
+            hints.push("A time with a space needs quotes: '2 hours', or 2h.");
+        }
+        Wrong::ValueValidation if is_named("--log <N>") => {
+            hints.push(
+                "--log keeps the last runs in the store. To write the output of the command to a file, end the line with >>FILE.",
+            );
+        }
+        Wrong::ValueValidation if is_named("--retry <N>") => {
+            hints.push("For no retry, leave --retry and --retry-after out.");
+        }
+        Wrong::UnknownArgument => hints.extend(advice_on(error, &names)),
+        Wrong::InvalidSubcommand => {
+            hints.extend(advice_on(error, &names));
+            if hints.is_empty() && error.get(ContextKind::SuggestedSubcommand).is_none() {
+                // The program `soloist` has no events.
+                let is_of_soloist = usage(error).contains(" soloist ");
+                hints.push(if is_of_soloist { COMMANDS_OF_SOLOIST } else { COMMANDS_OF_A_SCHEDULE });
+            }
+        }
+        _ => {}
+    }
+    hints
+}
+
+/// Returns the first word after `--` in the arguments of this process.
+fn command() -> Option<OsString> {
+    std::env::args_os().skip_while(|word| word != "--").nth(1)
+}
+
+/// Returns the usage of the command, with a space at its end.
+fn usage(error: &clap::Error) -> String {
+    let usage = error.get(ContextKind::Usage).map_or_else(String::new, ToString::to_string);
+    format!("{} ", usage.trim_end())
+}
+
+/// Returns the sentence of the first row of [`UNEXPECTED`] that fits the error.
+fn advice_on(error: &clap::Error, names: &[String]) -> Option<&'static str> {
+    let usage = usage(error);
+    let is_of = |command: &&str| usage.contains(&format!(" {command} "));
+    let is_word = |name: &String| !name.starts_with('-');
+    let stands_for = |argument: &str, name: &String| match argument {
+        WORD => is_word(name),
+        VARIABLE => is_word(name) && name.contains('='),
+        _ => name == argument,
+    };
+    let is_named = |argument: &&str| names.iter().any(|name| stands_for(argument, name));
+    let row =
+        UNEXPECTED.iter().find(|(commands, arguments, _)| commands.iter().any(is_of) && arguments.iter().any(is_named));
+    row.map(|(_, _, sentence)| *sentence)
+}

@@ -1,0 +1,315 @@
+//! What to write instead of an unexpected argument, or of an unknown command.
+
+/// Stands for each argument that is not an option.
+pub(super) const WORD: &str = "";
+
+/// Stands for each argument that sets a variable, as in `FOO=1`.
+pub(super) const VARIABLE: &str = "=";
+
+/// The advice on an unknown command of `soloist`, if no row of [`UNEXPECTED`] fits.
+pub(super) const COMMANDS_OF_SOLOIST: &str =
+    "The commands are run, log, locks, unlock, pause, paused, resume, check and create-table.";
+
+/// The advice on an unknown command of a program with a schedule, if no row of [`UNEXPECTED`] fits.
+pub(super) const COMMANDS_OF_A_SCHEDULE: &str = "To run one event, due or not, write: run-one EVENT. The other commands are run, work, list, next, backfill, status, \
+     log, locks, unlock, pause, paused, resume and check.";
+
+/// The advice on unexpected arguments and unknown commands. Each row has words, wrong arguments or commands, and the
+/// advice. A row is for the commands whose usage has at least one of the words. The first row that fits is used.
+pub(super) const UNEXPECTED: &[(&[&str], &[&str], &str)] = &[
+    (&["soloist run"], &["-c", "--command", "--cmd", "--shell"], "Instead of -c of `flock`, write: -- sh -c 'LINE'."),
+    (&["soloist run"], &["-s", "--shared"], "There are no shared leases: only one command at a time can hold a name."),
+    (
+        &["soloist run"],
+        &[VARIABLE, "--env"],
+        "Write a variable before soloist, or as a part of the command: -- env FOO=1 COMMAND.",
+    ),
+    (
+        &["soloist run"],
+        &["-k", "--kill-after", "--grace-period"],
+        "Write the time between SIGTERM and SIGKILL as --grace 10s.",
+    ),
+    (
+        &["soloist run"],
+        &["--lock", "--lockfile", "--lock-file", "--file"],
+        "There is no lock file: --name NAME is the lock, and --store file:/var/lib/locks is the directory of the locks.",
+    ),
+    (
+        &["soloist run"],
+        &["--working-directory", "--workdir", "--cwd", "--chdir", "--cd", "-C"],
+        "To change the directory, write: -- sh -c 'cd /srv/app && exec COMMAND'.",
+    ),
+    (
+        &["soloist run"],
+        &[
+            "--cron",
+            "--crontab",
+            "--interval",
+            "--daily",
+            "--hourly",
+            "--at",
+            "--daily-at",
+            "--time",
+            "--date",
+            "--from",
+            "--to",
+        ],
+        "Write the times as --every '30 2 * * *', with the five fields of the crontab line, or an interval as --every 90m.",
+    ),
+    (&["soloist run"], &["--tz", "--zone"], "Write the zone of --every as --timezone Europe/Berlin."),
+    (
+        &["soloist run"],
+        &["--ttl", "--lease", "--lease-term", "--lease-time", "--lock-at-most", "--lock-at-most-for", "--expire"],
+        "Write how long a dead host may block the command as --term 60s.",
+    ),
+    (
+        &["soloist run"],
+        &["--lock-at-least", "--lock-at-least-for", "--hold-for", "--min-hold"],
+        "Write the shortest time of the lease as --hold-at-least 30s.",
+    ),
+    (
+        &["soloist run"],
+        &["--max-runtime", "--max-time", "--time-limit", "--deadline", "--active-deadline-seconds", "--for"],
+        "Write the longest time of the command as --timeout 1h.",
+    ),
+    (
+        &["soloist run"],
+        &["--wait-for", "--wait-timeout", "--max-wait", "--lock-timeout", "--block"],
+        "Write how long to wait for the lease as --wait 10s; with --every, write --on-overlap queue-one instead.",
+    ),
+    (
+        &["soloist run"],
+        &["--starting-deadline-seconds", "--catch-up", "--misfire-grace-time"],
+        "No option sets how late a start may be: a scheduled time counts for five minutes, and with --on-one-server for \
+         longer.",
+    ),
+    (
+        &["soloist run"],
+        &["--without-overlapping", "--no-overlap", "--no-overlapping", "--singleton"],
+        "Leave it out: only one command with a name runs at a time.",
+    ),
+    (
+        &["soloist run"],
+        &["--at-most", "--max-parallel", "--parallel", "--concurrency", "--slots"],
+        "soloist run has one run of a name at a time. Up to n at a time need a program in Rust, with Event::at_most.",
+    ),
+    (
+        &["soloist run"],
+        &["--queue", "--replace", "--overlap", "--concurrency-policy"],
+        "Write what to do at a scheduled time during a run as --on-overlap queue-one, or replace; this needs --every.",
+    ),
+    (
+        &["soloist run"],
+        &["--force", "-f"],
+        "No option runs a command while its name is held: soloist locks shows the holder, and soloist unlock NAME ends its \
+         run.",
+    ),
+    (
+        &["soloist run"],
+        &["--dry-run"],
+        "There is no --dry-run. To try a line by hand, leave out --every and --on-one-server, and write -v.",
+    ),
+    (
+        &["soloist run"],
+        &["--once", "--one-server", "--on-one-host", "--leader"],
+        "To run each scheduled time on one server only, write --on-one-server, and the times in --every.",
+    ),
+    (
+        &["soloist run"],
+        &["--retries", "--max-retries", "--retry-count", "--attempts", "--backoff", "--retry-backoff"],
+        "Write retries as --retry 3 --retry-after 10s, and add --retry-doubling to wait longer each time.",
+    ),
+    (
+        &["soloist run"],
+        &["--retry-delay", "--retry-interval", "--retry-wait"],
+        "Write the time before a retry as --retry-after 10s.",
+    ),
+    (
+        &["soloist run"],
+        &["--output", "--out", "--log-file", "--logfile", "--stdout"],
+        "To write the output of the command to a file, end the line with >>FILE.",
+    ),
+    (
+        &["soloist run"],
+        &["--notify", "--mail", "--on-failure", "--on-error", "--on-success"],
+        "Let a shell do this: -- sh -c 'COMMAND || NOTIFY'.",
+    ),
+    (&["soloist run"], &["--no-wait", "--nowait"], "Leave it out: without --wait, soloist does not wait."),
+    (
+        &["soloist run"],
+        &["--exit-code", "--conflict-code", "--on-conflict"],
+        "Write the exit code for a name that is held or paused as -E 0.",
+    ),
+    (
+        &["soloist run"],
+        &["--jitter", "--splay", "--random-delay", "--delay", "--sleep"],
+        "Let a shell wait: -- sh -c 'sleep 10; exec COMMAND'.",
+    ),
+    (&["soloist run"], &["--debug", "--log-level"], "To see why the command was not run, or how it ended, write -v."),
+    (&["soloist run"], &["--quiet", "-q", "--silent"], "Leave it out: without -v, soloist prints faults only."),
+    (
+        &["soloist run"],
+        &["--id", "--key", "--lock-name", "--job", "--event"],
+        "Write the name of the lease as --name NAME.",
+    ),
+    (
+        &["soloist run"],
+        &["on-one-server", "name", "every", "timezone", "timeout", "wait"],
+        "An option begins with two dashes, as in --on-one-server.",
+    ),
+    (
+        &["soloist run"],
+        &["9", "200"],
+        "A lock on a descriptor, as in `flock 9`, is not supported: write the command after --. If the number is a part of a \
+         crontab, the crontab needs quotes, as in --every '0 9 * * *'.",
+    ),
+    (
+        &["soloist run"],
+        &[WORD],
+        "If it is the command, write -- before it. If -- is there, the option before -- lacks its value, as in -w 5m. If \
+         it is a part of a value, the value needs quotes, as in --every '*/5 * * * *'. Without them, the shell replaces \
+         each *.",
+    ),
+    (
+        &["soloist <COMMAND>"],
+        &["--name", "--every"],
+        "Write the command of soloist first: soloist run --name NAME --store URL -- COMMAND.",
+    ),
+    (&["<COMMAND>"], &["--store", "--schedule", "--json"], "Write the command before its options."),
+    (
+        &["soloist <COMMAND>"],
+        &["backfill", "list", "next", "run-one", "status", "work", "schedule:run", "schedule:list", "schedule:work"],
+        "That is a command of a program with a schedule of its own: see docs/guide/operators.md.",
+    ),
+    (
+        &["soloist <COMMAND>"],
+        &["exec", "start", "lock", "flock"],
+        "Write: soloist run --name NAME --store URL -- COMMAND.",
+    ),
+    (&["soloist <COMMAND>"], &["ls", "ps", "show", "leases", "events"], "To list the held leases, write: locks."),
+    (&["<COMMAND>"], &["create-table", "migrate", "init", "setup"], "Write: soloist create-table --store URL."),
+    (&["<COMMAND>"], &["unpause", "continue", "enable"], "Write: resume, or for the pause of one event: resume EVENT."),
+    (&["<COMMAND>"], &["disable", "suspend", "hold"], "Write: pause --for 2d, or for one event: pause EVENT --for 2d."),
+    (
+        &["<COMMAND>"],
+        &["release", "free", "kill", "stop", "cancel", "force-unlock"],
+        "To end a run and free its lease, write: unlock NAME. To prevent later runs, write: pause EVENT.",
+    ),
+    (&["<COMMAND>"], &["history", "runs"], "To list the last runs of an event, write: log EVENT."),
+    (&["<COMMAND>"], &["doctor", "health", "ping", "verify"], "To check the store, write: check."),
+    (
+        &["<COMMAND>"],
+        &["ls", "ps", "show", "events"],
+        "To list the events, write: list. To list the held leases, write: locks.",
+    ),
+    (&["<COMMAND>"], &["start", "daemon", "serve"], "To run due events until this process is stopped, write: work."),
+    (
+        &["<COMMAND>"],
+        &["schedule:run", "schedule:list", "schedule:work", "schedule:test"],
+        "Leave schedule: out: write run, list or work, or for one event: run-one EVENT.",
+    ),
+    (&["unlock"], &["--all", "-a", "--prefix"], "unlock frees one name: write unlock NAME. locks lists the names."),
+    (&["unlock"], &["--timeout", "-t"], "Write how long to wait for the holder as --wait 30s."),
+    (
+        &["unlock"],
+        &["-f"],
+        "Without an option, unlock asks the holder to stop. To free the lease at once, even if its holder may still be \
+         running, write --force.",
+    ),
+    (&["unlock", "pause", "resume", "run-one"], &["-y", "--yes"], "Leave it out: this command asks no question."),
+    (&["locks"], &["--prefix", "--name", "--filter", "--pattern"], "Write the prefix without an option: locks PREFIX."),
+    (&["locks", "list", "status"], &["--all", "-a"], "Leave it out: without a name, this command shows all."),
+    (
+        &["log"],
+        &["--since", "--last", "--limit", "--tail", "-n", "-f", "--follow"],
+        "Leave it out: log shows all runs that are kept.",
+    ),
+    (&["log", "locks", "list", "next", "status"], &["-o", "--output", "--format"], "For JSON, write --json."),
+    (
+        &["check", "pause", "paused", "resume", "unlock"],
+        &["--json", "-o", "--output", "--format"],
+        "This command prints no JSON; log and locks have --json.",
+    ),
+    (&["pause"], &["--until", "--duration", "--timeout", "--hours", "-t"], "Write the length of the pause: --for 4d."),
+    (&["pause"], &["--reason", "--message", "-m"], "Write the reason as --why TEXT."),
+    (&["pause"], &[WORD], "Write the length of the pause as --for 2h, and the reason as --why 'disk full'."),
+    (
+        &["pause", "paused", "resume"],
+        &["--all", "-a"],
+        "Leave it out: without an event, this command is for the whole schedule.",
+    ),
+    (
+        &["unlock", "log", "pause", "paused", "resume", "run-one", "backfill"],
+        &["--name", "--event"],
+        "Write the name after the command, without an option.",
+    ),
+    (
+        &["create-table"],
+        &["--dry-run", "--sql"],
+        "To print the SQL statements, and to run none of them, write --print.",
+    ),
+    (
+        &["--store"],
+        &["--table", "--prefix", "--namespace", "--timeout"],
+        "This option belongs in the URL of the store: ?table=NAME, ?prefix=NAME or ?timeout=2s.",
+    ),
+    (
+        &["--store"],
+        &["--url", "--redis", "--database", "--db", "--host", "--password"],
+        "Write the store as --store URL, such as file:/var/lib/locks or redis://….",
+    ),
+    (
+        &["--store"],
+        &["--app", "--application"],
+        "Write the name of the application as --schedule NAME, or set SOLOIST_APP.",
+    ),
+    (&["run-one"], &["--all", "-a"], "To run all events that are due, write: run."),
+    (
+        &["run-one"],
+        &["--force", "-f", "--now"],
+        "run-one runs the event now, due or not. --ignore-filters also runs it if a filter refuses it. No option runs it \
+         beside another run.",
+    ),
+    (
+        &["run", "run-one"],
+        &["--at", "--for", "--from", "--to", "--date", "--occurrence"],
+        "To run past occurrences again, write: backfill EVENT --from TIME --to TIME.",
+    ),
+    (&["run", "run-one", "work"], &["--dry-run"], "Only backfill has --dry-run. To see what is due when, write: list."),
+    (&["work"], &["--interval", "--every", "--poll"], "Leave it out: work wakes up when an event is due."),
+    (
+        &["backfill"],
+        &["--limit", "--max", "--last", "-n"],
+        "To run only the latest 3 occurrences of the range, write --most 3.",
+    ),
+    (
+        &["backfill"],
+        &["--since", "--start", "--after", "--until", "--end", "--before"],
+        "Write the beginning of the range as --from TIME, and its end as --to TIME.",
+    ),
+    (
+        &["list", "next", "status"],
+        &["--timezone", "--tz", "--utc"],
+        "Leave it out: each time is in the zone of its event; --json prints UTC.",
+    ),
+    (&["list"], &["--limit", "--count", "-n"], "For the next 5 times of each event, write: list --next 5."),
+    (
+        &["next"],
+        &[WORD, "--until", "--to", "--within", "--hours", "--next", "--limit", "--count", "-n"],
+        "Write next --for 2h to look ahead for a time, and list --next 5 for the next times of each event.",
+    ),
+    (
+        &["run", "list", "status", "work"],
+        &[WORD, "--event", "--name"],
+        "This command takes no event. Write run-one EVENT to run one event, due or not, and log EVENT for its runs.",
+    ),
+    // `soloist` has both options.
+    (
+        &[
+            "run", "work", "list", "next", "run-one", "backfill", "status", "log", "locks", "unlock", "pause",
+            "paused", "resume", "check",
+        ],
+        &["--schedule", "--store"],
+        "Leave it out: the program itself sets its schedule and its store.",
+    ),
+];
