@@ -73,13 +73,22 @@ pub(crate) fn percent_decoded(text: &str) -> Option<Vec<u8>> {
     text.split('%').skip(1).all(is_byte).then(|| percent_decode_str(text).collect())
 }
 
-/// Returns the message for a URL that begins or ends with a space, or begins with a quote. Such a URL often comes from a
-/// file of settings. `None`: the URL has no such space and no such quote.
+/// Returns the message for a URL that begins or ends with a space, or has something else in front of its scheme. Such a
+/// URL often comes from a file of settings. `None`: the URL has nothing like this around it.
 pub(crate) fn surplus_around(url: &str) -> Option<&'static str> {
+    let is_of_scheme = |char: char| char.is_ascii_alphanumeric() || "+-.".contains(char);
+    let in_front = url.split_once(":/").map(|(in_front, _)| in_front.trim_end_matches(is_of_scheme));
+    let has_prefix = in_front.is_some_and(|text| !text.is_empty() && !text.ends_with('/'));
     if url.trim() != url {
         Some("begins or ends with a space or a line end: leave it out; in a path or a password, write %20 for a space")
     } else if url.starts_with(['"', '\'', '`']) {
         Some("begins with a quote: leave the quotes out")
+    } else if url.starts_with(['$', '%', '{', '<']) {
+        Some(
+            "begins as a placeholder does, and nothing replaces it: write the url itself, or pass the value of the variable",
+        )
+    } else if has_prefix {
+        Some("has something in front of its scheme, as in `NAME=redis://host`: leave it out")
     } else {
         None
     }

@@ -43,7 +43,7 @@ use crate::base::similar::did_you_mean;
 /// | `timeout=500ms`, `2s`, `1m` | all servers | the time limit of a call |
 /// | `wait=1` | Redis | the number of replicas that must confirm each change |
 ///
-/// In a value, `%XX` stands for the byte `XX`.
+/// In a value, `%XX` stands for the byte `XX`. Write `&` as `%26`, and `?` as `%3F`.
 ///
 /// The path of a file store must be absolute. So two programs with equal URLs share a store, even if their working
 /// directories differ. In the path, `%XX` stands for the byte `XX`. Write `%` as `%25`, `?` as `%3F`, and `#` as `%23`.
@@ -179,6 +179,7 @@ fn kind_of(scheme: &str) -> Result<&'static str, ConnectError> {
         "valkeys" => "a Valkey server is reached by rediss://host:6379/0".to_owned(),
         "redis+socket" => "a socket of Redis is reached by redis+unix:///run/redis.sock".to_owned(),
         "pgsql" | "psql" => "a PostgreSQL server is reached by postgres://user:password@host:5432/database".to_owned(),
+        "redis+tls" | "redis+ssl" => "a Redis server with TLS is reached by rediss://host:6379/0".to_owned(),
         "tcp" => "write the kind of the server: redis://, mysql:// or postgres://".to_owned(),
         _ => {
             let similar =

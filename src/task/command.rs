@@ -95,13 +95,18 @@ impl Command {
             ));
         }
         let no_name = |name: &&OsString| name.is_empty() || has(name, 0) || has(name, b'=');
-        match self.environment.iter().map(|(name, _)| name).find(no_name) {
-            Some(name) => {
-                let name = Quoted::new(&name.to_string_lossy());
-                Err(format!(
-                    "`env(..)`: {name} can't be the name of a variable: use a name that is not empty and has no `=`"
-                ))
-            }
+        if let Some(name) = self.environment.iter().map(|(name, _)| name).find(no_name) {
+            let name = Quoted::new(&name.to_string_lossy());
+            return Err(format!(
+                "`env(..)`: {name} can't be the name of a variable: use a name that is not empty and has no `=`"
+            ));
+        }
+        match self.environment.iter().find(|(name, value)| refers_to_itself(name, value)) {
+            Some((name, _)) => Err(format!(
+                "`env(\"{name}\", ..)`: only a shell replaces the `${name}` in its value: write the whole value, or set the \
+                 variable in a line of `Event::exec`",
+                name = name.display()
+            )),
             None => Ok(()),
         }
     }
@@ -190,20 +195,18 @@ impl Command {
         // The system returns one error for both a missing program and a missing directory.
         match self.directory.as_ref().and_then(|directory| Some((directory, no_directory(directory)?))) {
             Some((directory, error)) => {
-                because(&error, format_args!("could not start {self} in {}", directory.display()))
+                let advice = advice_if_relative(directory, Path::new("."));
+                advised(&error, advice, format_args!("could not start {self} in {}", directory.display()))
             }
-            None => match self.advice_if_missing(error) {
-                Some(advice) => io::Error::new(error.kind(), format!("could not start {self}: {error}: {advice}")),
-                None => because(error, format_args!("could not start {self}")),
-            },
+            None => advised(error, self.advice_if_missing(error), format_args!("could not start {self}")),
         }
     }
 }
 
 impl Command {
     /// Returns advice if `error` means that the program was not found. A line for the shell gets no advice. A program
-    /// without a path must be in a directory of the `PATH` of this process. cron sets a short `PATH`, so such a program
-    /// is often not found under cron.
+    /// without a path must be in a directory of the `PATH` of the command. cron sets a short `PATH`, so such a program is
+    /// often not found under cron.
     fn advice_if_missing(&self, error: &io::Error) -> Option<String> {
         if self.arguments.is_none() || error.kind() != io::ErrorKind::NotFound {
             return None;
@@ -215,11 +218,9 @@ impl Command {
         if has(&self.program, b'/') {
             return self.advice_on_file();
         }
-        let has_own_path = self.environment.iter().any(|(name, _)| name == "PATH");
-        (!has_own_path).then(|| {
-            let path = std::env::var_os("PATH").unwrap_or_default();
-            format!("it is in no folder of PATH={}: write its whole path", OneLine(path.to_string_lossy()))
-        })
+        let own = self.environment.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.clone());
+        let path = own.or_else(|| std::env::var_os("PATH")).unwrap_or_default();
+        Some(format!("it is in no folder of PATH={}: write its whole path", OneLine(path.to_string_lossy())))
     }
 
     /// Returns advice if the name of the missing program looks like a line for the shell, or like a command of the
@@ -245,10 +246,8 @@ impl Command {
         let mut begin = Vec::new();
         let directory = self.directory.as_deref().unwrap_or(Path::new("."));
         match File::open(directory.join(&self.program)).and_then(|file| file.take(256).read_to_end(&mut begin)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && Path::new(&self.program).is_relative() => {
-                let directory = std::path::absolute(directory).ok()?;
-                let directory = OneLine(directory.display());
-                return Some(format!("its path begins at the current directory, {directory}: write its whole path"));
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return advice_if_relative(Path::new(&self.program), directory);
             }
             read => read.ok()?,
         };
@@ -289,6 +288,31 @@ fn shell(line: &OsStr) -> process::Command {
     // `cmd` takes the line between the outer quotes unchanged.
     command.arg("/D").arg("/S").arg("/C").raw_arg("\"").raw_arg(line).raw_arg("\"");
     command
+}
+
+/// Returns `error` with a text that begins with `attempted` and ends with the advice.
+fn advised(error: &io::Error, advice: Option<String>, attempted: fmt::Arguments<'_>) -> io::Error {
+    match advice {
+        Some(advice) => io::Error::new(error.kind(), format!("{attempted}: {error}: {advice}")),
+        None => because(error, attempted),
+    }
+}
+
+/// Returns advice on a path that was not found, if the path is relative and so begins at `directory`.
+fn advice_if_relative(path: &Path, directory: &Path) -> Option<String> {
+    let directory = std::path::absolute(directory).ok().filter(|_| path.is_relative())?;
+    let directory = OneLine(directory.display());
+    Some(format!("a relative path begins at the current directory, {directory}: write the whole path"))
+}
+
+/// Returns whether the value of a variable refers to the variable itself, as in `PATH=$PATH:/opt/bin`.
+fn refers_to_itself(name: &OsStr, value: &OsStr) -> bool {
+    let (name, value) = (name.to_string_lossy(), value.to_string_lossy());
+    let is_it = |text: &str| {
+        let behind = text.trim_start_matches('{').strip_prefix(&*name);
+        behind.is_some_and(|behind| !behind.starts_with(|char: char| char.is_alphanumeric() || char == '_'))
+    };
+    value.split('$').skip(1).any(is_it)
 }
 
 /// Returns the error of a `path` that is not a directory. `None`: `path` is a directory.

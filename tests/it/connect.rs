@@ -78,6 +78,21 @@ fn a_url_that_opens_no_store_is_told_why() {
     for url in ["\"file:/secret\"", "'memory:'"] {
         assert_eq!(refused(url), quote, "{url}");
     }
+    let placeholder = "the url of a store begins as a placeholder does, and nothing replaces it: write the url itself, or pass the value of the variable";
+    for url in ["${REDIS_URL}", "$REDIS_URL", "%REDIS_URL%", "{{ url }}", "<redis://:secret@h>"] {
+        assert_eq!(refused(url), placeholder, "{url}");
+    }
+    let in_front = "the url of a store has something in front of its scheme, as in `NAME=redis://host`: leave it out";
+    for url in [
+        "DATABASE_URL=postgres://u:secret@h/app",
+        "export STORE=\"file:/secret\"",
+        "STORE=file:/secret",
+        "url: redis://:secret@h",
+        "redis-cli -u redis://:secret@h",
+        "jdbc:postgresql://u:secret@h/app",
+    ] {
+        assert_eq!(refused(url), in_front, "{url}");
+    }
     let no_scheme = format!(
         "the url of a store has no scheme; write one such as file:/var/lib/myapp/locks; the schemes are {known}"
     );
@@ -86,6 +101,7 @@ fn a_url_that_opens_no_store_is_told_why() {
     }
     for (url, meant) in [
         ("/var/locks", "file:/var/locks"),
+        ("/var/a:/b", "file:/var/a:/b"),
         ("memory", "memory:"),
         ("redis", "redis://host:6379/0"),
         ("postgres", "postgres://user:password@host:5432/database"),
@@ -99,6 +115,8 @@ fn a_url_that_opens_no_store_is_told_why() {
     for (scheme, instead) in [
         ("redis-sentinel", "did you mean `redis+sentinel` or `rediss+sentinel`?"),
         ("unix", "did you mean `redis+unix`?"),
+        ("mysql2", "did you mean `mysql`?"),
+        ("redis+tls", "a Redis server with TLS is reached by rediss://host:6379/0"),
         ("postgresql+psycopg2", "did you mean `postgresql`?"),
         ("valkey", "a Valkey server is reached by redis://host:6379/0"),
         ("redis+socket", "a socket of Redis is reached by redis+unix:///run/redis.sock"),
@@ -146,6 +164,9 @@ fn a_store_that_cannot_be_opened_says_what_failed_and_why() {
     assert_eq!(error.to_string(), "could not open the directory /dev/null/locks: Not a directory (os error 20)");
     assert!(error.source().is_none(), "nothing is said twice");
     assert!(connect("file:/tmp/a%00b").is_err());
+    let is_a_file = "could not open the directory /dev/null: it is a file: write the path of a directory, in which the store \
+                     makes files of its own";
+    assert_eq!(refused("file:/dev/null"), is_a_file);
 }
 
 #[cfg(all(feature = "redis-tls", feature = "mysql-tls", feature = "postgres-tls"))]
@@ -213,11 +234,27 @@ fn certificates_that_have_no_effect_or_are_a_path_are_refused() {
     let instead = "pass the contents of a PEM file, as in `std::fs::read(\"ca.pem\")?`, and not its path";
     let no_certificate = |method: &str| format!("`{method}(..)`: there is no certificate in the PEM: {instead}");
     for (build, plain, encrypted, tls) in stores {
-        let refused = |url: &str, pem, key| build(url, pem, key).unwrap_err().to_string();
+        let refused = |url: &str, pem: &str, key: Option<&str>| build(url, pem, key).unwrap_err().to_string();
+        let no_item = |method: &str, item: &str, instead: &str| {
+            format!("`{method}(..)`: there is no {item} in the PEM: {instead}")
+        };
+        let only_a_key = "it has only other items, such as keys: pass the certificate of the authority";
+        assert_eq!(refused(encrypted, KEY, None), no_item("root_certificates", "certificate", only_a_key));
+        let one_line = PEM.replace('\n', "\\n");
+        let damaged = "it is damaged: pass the whole file, with its line ends";
+        assert_eq!(refused(encrypted, &one_line, None), no_item("root_certificates", "certificate", damaged));
+        let exchanged = "pass the chain of certificates first, and the key second";
+        for (pem, key, item) in [(KEY, PEM, "private key"), (PEM, PEM, "private key"), (KEY, KEY, "certificate")] {
+            assert_eq!(refused(encrypted, pem, Some(key)), no_item("client_certificate", item, exchanged));
+        }
+        let locked = "it has an encrypted key: decrypt it, for example with `openssl pkey`";
+        for key in [KEY.replace("PRIVATE", "ENCRYPTED PRIVATE"), KEY.replace("AAAA", "Proc-Type: 4,ENCRYPTED\n\nAAAA")]
+        {
+            assert_eq!(refused(encrypted, PEM, Some(&key)), no_item("client_certificate", "private key", locked));
+        }
         assert_eq!(refused(encrypted, path, None), no_certificate("root_certificates"));
         assert_eq!(refused(encrypted, path, Some(KEY)), no_certificate("client_certificate"));
-        let no_key = format!("`client_certificate(..)`: its key: no items found: {instead}");
-        assert_eq!(refused(encrypted, PEM, Some(path)), no_key);
+        assert_eq!(refused(encrypted, PEM, Some(path)), no_item("client_certificate", "private key", instead));
         for (key, method) in [(None, "root_certificates"), (Some(KEY), "client_certificate")] {
             let no_effect = format!(
                 "`{method}(..)` has no effect, because the connection to another host is not encrypted: use TLS, with {tls} in \
@@ -227,6 +264,43 @@ fn certificates_that_have_no_effect_or_are_a_path_are_refused() {
             build(encrypted, PEM, key).unwrap();
             // On this host, a server for development may have no TLS.
             build(&plain.replace('h', "localhost"), PEM, key).unwrap();
+        }
+    }
+}
+
+#[cfg(all(feature = "redis-tls", feature = "mysql-tls", feature = "postgres-tls"))]
+#[test]
+fn the_urls_of_all_servers_are_refused_for_the_same_reasons() {
+    let checked = "the url asks for TLS already, and the certificate of a server is always checked: pass the certificate of its \
+                   authority to `root_certificates(..)` of the builder, or install it on this machine. It takes `";
+    for (kind, place, tls) in [
+        ("redis", "redis://h", "rediss://:secret@h?"),
+        ("mysql", "mysql://u:secret@h/app", "mysql://u:secret@h/app?ssl-mode=REQUIRED&"),
+        ("postgres", "postgres://u:secret@h/app", "postgres://u:secret@h/app?sslmode=require&"),
+    ] {
+        let says = |url: String, why: &str| {
+            assert_eq!(refused(&url), format!("the url of a {kind} server {why}"), "{url}");
+        };
+        let second = "has a second ?: & separates options; in a password or a value, write %3F for a ?";
+        for options in ["timeout=2s?secret=1", "timeout=2s&table=a?secret"] {
+            says(format!("{place}?{options}"), second);
+        }
+        let no_brackets = "has an IPv6 address without brackets: write it as [::1], and the port behind the brackets";
+        for host in ["::1", "::1:6379", "u:secret@fe80::1:65000", "2001:db8:0:0:0:0:0:1:6379", "[::1],::1"] {
+            says(format!("{kind}://{host}/0"), no_brackets);
+        }
+        for host in ["[::1]", "[::1]:7000", "127.0.0.1:7000"] {
+            connect(&format!("{kind}://u:secret@{host}/0")).unwrap();
+        }
+        let two = "has a second url in it: a store has one url, in which a comma separates the hosts; in a password, write %2F for a /";
+        for other in ["redis://:secret@h", "postgres://u:secret@h/app"] {
+            says(format!("{place},{other}"), two);
+            says(format!("{place};{other}"), two);
+        }
+        for option in ["ssl_cert_reqs=secret", "ssl=true", "tlsInsecure=secret"] {
+            let said = refused(&format!("{tls}{option}"));
+            let start = format!("the url of a {kind} server has an unknown option behind the ?: {checked}");
+            assert!(said.starts_with(&start), "{said}");
         }
     }
 }

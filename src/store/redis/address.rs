@@ -12,6 +12,9 @@ const NO_PATH: &str = "has no path: write redis+unix:///run/redis.sock";
 const NO_PRIMARY: &str =
     "has no name of a primary: write redis+sentinel://host1,host2/NAME, with letters, digits, dots, - and _ in NAME";
 
+const NO_PASSWORD: &str =
+    "has a user and no password: write redis://user:password@host, or redis://:password@host without a user";
+
 const NO_DATABASE: &str = "has a database that is not a number: write redis://host:6379/0; in a password, write %2F for a / and %40 \
                            for an @";
 
@@ -111,10 +114,11 @@ impl ServerAddress for Address {
         let read = |server: String| server.into_connection_info().map_err(|error| url.wrong(said_by(&error)));
         let servers = servers.into_iter().map(read).collect::<Result<Vec<ConnectionInfo>, _>>()?;
         let login = servers.first().map(|server| server.redis_settings().clone()).unwrap_or_default();
-        url.refuse_if(
-            login.username().is_some() && login.password().is_none(),
-            "has a user and no password: write redis://user:password@host",
-        )?;
+        let what = match kind {
+            "unix" => "has a user and no password: write ?user=USER&pass=PASSWORD",
+            _ => NO_PASSWORD,
+        };
+        url.refuse_if(login.username().is_some() && login.password().is_none(), what)?;
         url.refuse_if(login.db() < 0, "has a database below 0")?;
         let servers = servers.iter().map(|server| server.addr().clone()).collect();
         Ok(Self { topology, servers, login, is_encrypted, replicas })
@@ -262,7 +266,8 @@ mod tests {
                 "redis://:secret@h ",
                 "begins or ends with a space or a line end: leave it out; in a path or a password, write %20 for a space",
             ),
-            ("redis://secret@h", "has a user and no password: write redis://user:password@host"),
+            ("redis://secret@h", NO_PASSWORD),
+            ("redis+unix:///run/r?user=secret", "has a user and no password: write ?user=USER&pass=PASSWORD"),
             ("redis://h:secret", NO_PORT),
             ("redis://u:se/cret@h", NO_PORT),
             ("redis://h:70000", NO_PORT),

@@ -2,7 +2,7 @@
 //! whether the server is on this host.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 
 use crate::base::error::InvalidOptions;
@@ -11,8 +11,15 @@ use crate::base::escape::{percent_decoded, surplus_around};
 const SEMICOLON: &str =
     "has a ;: options begin with ?, and & separates them; in a path, a password or a value, write %3B for a ;";
 
-const INSECURE: &str = "ends with #insecure, but the certificate of a server is always checked: pass the certificate of its \
-                        authority to `root_certificates(..)` of the builder, or install it on this machine";
+const SECOND_QUESTION_MARK: &str = "has a second ?: & separates options; in a password or a value, write %3F for a ?";
+
+const SECOND_URL: &str = "has a second url in it: a store has one url, in which a comma separates the hosts; in a password, \
+                          write %2F for a /";
+
+const NO_BRACKETS: &str = "has an IPv6 address without brackets: write it as [::1], and the port behind the brackets";
+
+const CHECKED: &str = "the certificate of a server is always checked: pass the certificate of its authority to \
+                       `root_certificates(..)` of the builder, or install it on this machine";
 
 /// The address of a server, with the login. `Display` never shows the login.
 pub(crate) trait ServerAddress: fmt::Display + Sized + Send + Sync + 'static {
@@ -56,23 +63,38 @@ pub(crate) struct ServerUrl<'a> {
     pub(crate) place: &'a str,
     /// The options behind the question mark, without those that were taken out.
     options: Vec<&'a str>,
+    /// Whether the URL asks for TLS. It is `false` before `check_tls`.
+    is_encrypted: bool,
 }
 
 impl<'a> ServerUrl<'a> {
     pub(crate) fn parse<A: ServerAddress>(url: &'a str) -> Result<Self, InvalidOptions> {
         let (scheme, rest) = url.split_once(':').unwrap_or(("", url));
         let (place, options) = rest.split_once('?').unwrap_or((rest, ""));
+        let has_second_question_mark = options.contains('?');
         let options = options.split('&').filter(|option| !option.is_empty()).collect();
-        let parsed = Self { kind: A::KIND, tls: A::TLS, scheme: scheme.to_ascii_lowercase(), place, options };
+        let parsed = Self {
+            kind: A::KIND,
+            tls: A::TLS,
+            scheme: scheme.to_ascii_lowercase(),
+            place,
+            options,
+            is_encrypted: false,
+        };
         surplus_around(url).map_or(Ok(()), |around| Err(parsed.wrong(around)))?;
         parsed.refuse_if(!url.contains(':'), format_args!("has no scheme: it begins with {}://", A::SCHEMES[0]))?;
         if let Some((last, others)) = A::SCHEMES.split_last().filter(|_| !A::SCHEMES.contains(&&*parsed.scheme)) {
             return Err(parsed.wrong(format_args!("has an unknown scheme: write {} or {last}", others.join(", "))));
         }
-        parsed.refuse_if(rest.ends_with("#insecure"), INSECURE)?;
+        parsed.refuse_if(rest.ends_with("#insecure"), format_args!("ends with #insecure, but {CHECKED}"))?;
         parsed.refuse_if(rest.contains('#'), "has a #; in a password, write %23 for a #")?;
+        parsed.refuse_if(place.trim_start_matches([':', '/']).contains("://"), SECOND_URL)?;
         let behind_login = rest.rsplit('@').next().unwrap_or_default();
         parsed.refuse_if(behind_login.contains(';'), SEMICOLON)?;
+        parsed.refuse_if(has_second_question_mark, SECOND_QUESTION_MARK)?;
+        let authority = place.strip_prefix("//").unwrap_or_default().split('/').next().unwrap_or_default();
+        let mut hosts = authority.rsplit('@').next().unwrap_or_default().split(',');
+        parsed.refuse_if(hosts.any(is_ipv6_without_brackets), NO_BRACKETS)?;
         Ok(parsed)
     }
 
@@ -140,7 +162,9 @@ impl<'a> ServerUrl<'a> {
         };
         let is_tls = ["ssl", "tls"].iter().any(|word| name.to_ascii_lowercase().contains(word));
         let of_tls = || is_tls.then(|| format!("for TLS, write {}.", self.tls));
-        let it = match of_others.or_else(|| did_you_mean(name, known.iter().copied())).or_else(of_tls) {
+        let checked = || (is_tls && self.is_encrypted).then(|| format!("the url asks for TLS already, and {CHECKED}."));
+        let similar = || did_you_mean(name, known.iter().copied());
+        let it = match of_others.or_else(checked).or_else(similar).or_else(of_tls) {
             Some(advice) => format!("{advice} It"),
             None => "it".to_owned(),
         };
@@ -151,7 +175,8 @@ impl<'a> ServerUrl<'a> {
     }
 
     /// Refuses a URL that asks for TLS, if this build has no TLS for this kind of server.
-    pub(crate) fn check_tls(&self, is_encrypted: bool, is_built_in: bool) -> Result<(), InvalidOptions> {
+    pub(crate) fn check_tls(&mut self, is_encrypted: bool, is_built_in: bool) -> Result<(), InvalidOptions> {
+        self.is_encrypted = is_encrypted;
         let needed = format_args!(
             "asks for TLS, which needs the feature `{}-tls`, and this build of soloist does not have it",
             self.kind
@@ -180,6 +205,12 @@ fn decoded(value: &str) -> Result<String, &'static str> {
 /// Returns the host and the port as a URL writes them.
 pub(crate) fn host_and_port(host: &str, port: u16) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+}
+
+/// Returns whether this is an IPv6 address as a URL can't have it: without brackets, perhaps with a port.
+fn is_ipv6_without_brackets(host: &str) -> bool {
+    let is_address = |host: &str| host.parse::<Ipv6Addr>().is_ok();
+    is_address(host) || host.rsplit_once(':').is_some_and(|(host, _)| is_address(host))
 }
 
 /// Returns whether the host in a URL is this host: a loopback address, or `localhost`. Any other name may lead to
@@ -212,6 +243,7 @@ mod tests {
             scheme: "t".to_owned(),
             place: "//h",
             options: options.split('&').collect(),
+            is_encrypted: false,
         }
     }
 

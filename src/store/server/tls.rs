@@ -1,11 +1,10 @@
 //! TLS: the trusted root certificates, and the client's certificate.
 
-use std::fmt;
 use std::io;
 use std::sync::{Arc, OnceLock};
 
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 
@@ -44,9 +43,8 @@ impl Tls {
 
     fn client(&self) -> Result<Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>, InvalidOptions> {
         let Some((chain, key)) = &self.client else { return Ok(None) };
-        let key =
-            PrivateKeyDer::from_pem_slice(key).map_err(|error| wrong(CLIENT, format_args!("its key: {error}")))?;
-        Ok(Some((certificates(chain, CLIENT)?, key)))
+        let read = PrivateKeyDer::from_pem_slice(key).map_err(|error| wrong(CLIENT, "private key", key, &error))?;
+        Ok(Some((certificates(chain, CLIENT)?, read)))
     }
 
     /// Returns the configuration of a connection. It uses the crypto provider of the process, or `ring` if the process
@@ -91,13 +89,24 @@ impl Tls {
 }
 
 fn certificates(pem: &[u8], method: &str) -> Result<Vec<CertificateDer<'static>>, InvalidOptions> {
-    match CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>() {
-        Ok(certificates) if certificates.is_empty() => Err(wrong(method, "there is no certificate in the PEM")),
-        certificates => certificates.map_err(|error| wrong(method, error)),
-    }
+    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    let found = read.and_then(|found| if found.is_empty() { Err(pem::Error::NoItemsFound) } else { Ok(found) });
+    found.map_err(|error| wrong(method, "certificate", pem, &error))
 }
 
-fn wrong(method: &str, error: impl fmt::Display) -> InvalidOptions {
-    let instead = "pass the contents of a PEM file, as in `std::fs::read(\"ca.pem\")?`, and not its path";
-    InvalidOptions::new(format!("`{method}(..)`: {error}: {instead}"))
+/// Returns the error of a PEM without this item. The text of `error` is not used, because it may show a key.
+fn wrong(method: &str, item: &str, pem: &[u8], error: &pem::Error) -> InvalidOptions {
+    let pem = String::from_utf8_lossy(pem);
+    let instead = if pem.contains("ENCRYPTED") {
+        "it has an encrypted key: decrypt it, for example with `openssl pkey`"
+    } else if !matches!(error, pem::Error::NoItemsFound) {
+        "it is damaged: pass the whole file, with its line ends"
+    } else if !pem.contains("-----BEGIN ") {
+        "pass the contents of a PEM file, as in `std::fs::read(\"ca.pem\")?`, and not its path"
+    } else if method == CLIENT {
+        "pass the chain of certificates first, and the key second"
+    } else {
+        "it has only other items, such as keys: pass the certificate of the authority"
+    };
+    InvalidOptions::new(format!("`{method}(..)`: there is no {item} in the PEM: {instead}"))
 }

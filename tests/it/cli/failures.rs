@@ -532,7 +532,7 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
     (
         "$S run --name j -- ./backup.sh",
         69,
-        "could not start `./backup.sh`: No such file or directory (os error 2): its path begins at the current directory, /",
+        "could not start `./backup.sh`: No such file or directory (os error 2): a relative path begins at the current directory, /",
     ),
     ("touch plain; $S run --name j -- ./plain", 69, "could not start `./plain`: Permission denied"),
     ("$S run --name j -- .", 69, "could not start `.`: Permission denied"),

@@ -111,6 +111,10 @@ fn a_directory_that_is_not_there_is_named_and_nothing_is_started() {
             assert_eq!(said, format!("failed after 0 µs: could not start `pwd` in {directory}: {error}"));
         }
     }
+    let error = "No such file or directory (os error 2): a relative path begins at the current directory, ";
+    let here = std::env::current_dir().unwrap();
+    let relative = format!("could not start `pwd` in no-such-folder: {error}{}: write the whole path", here.display());
+    assert_eq!(said(line("pwd").current_dir("no-such-folder")), format!("failed after 0 µs: {relative}"));
     // The program is searched for at each run.
     let schedule = Schedule::in_process();
     schedule.add(line(": >here").current_dir(&missing)).unwrap();
@@ -128,11 +132,14 @@ fn a_program_that_is_not_there_is_told_from_its_directory() {
     let path = std::env::var("PATH").unwrap();
     let why = format!("{missing}: it is in no folder of PATH={path}: write its whole path");
     assert_eq!(said(event), format!("failed after 0 µs: could not start `no-such-program`: {why}"));
+    let event = Event::command("e", "ls", [""; 0]).every_minute().env("PATH", "/no/bin");
+    let why = format!("{missing}: it is in no folder of PATH=/no/bin: write its whole path");
+    assert_eq!(said(event), format!("failed after 0 µs: could not start `ls`: {why}"));
     let here = std::env::current_dir().unwrap();
     let event = || Event::command("e", "./no-such-program", [""; 0]).every_minute();
     for (event, directory) in [(event(), &*here), (event().current_dir(place.0.path()), place.0.path())] {
         let directory = directory.display();
-        let why = format!("its path begins at the current directory, {directory}: write its whole path");
+        let why = format!("a relative path begins at the current directory, {directory}: write the whole path");
         assert_eq!(said(event), format!("failed after 0 µs: could not start `./no-such-program`: {missing}: {why}"));
     }
 }

@@ -119,6 +119,19 @@ fn a_path_that_a_shell_would_have_to_replace() {
 }
 
 #[test]
+fn a_variable_whose_value_refers_to_itself() {
+    for (name, value) in [("PATH", "$PATH:/opt/bin"), ("A", "/a:${A}"), ("A", "$B $A")] {
+        let (kind, text) = refused(line("c").env(name, value));
+        assert_eq!(kind, AddErrorKind::Command);
+        let instead = "write the whole value, or set the variable in a line of `Event::exec`";
+        assert_eq!(text, format!("`env(\"{name}\", ..)`: only a shell replaces the `${name}` in its value: {instead}"));
+    }
+    for (name, value) in [("A", "$AB $A_ ${AB}"), ("PATH", "$HOME/bin"), ("A", "A$")] {
+        is_taken(line("c").env(name, value));
+    }
+}
+
+#[test]
 fn a_grace_of_more_than_an_hour() {
     is_taken(line("c").grace(HOUR));
     is_taken(line("c").grace(Duration::ZERO));

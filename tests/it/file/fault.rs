@@ -79,7 +79,8 @@ fn a_file_in_place_of_the_directory_is_an_error_that_names_the_path() {
     fs::remove_dir_all(store.path()).unwrap();
     fs::write(store.path(), "").unwrap();
     let error = assert_no_answer(Unavailable, &store.mutex, &store.request(&reports()), store.path());
-    assert_eq!(error.get_ref().unwrap().to_string(), "Not a directory (os error 20)");
+    let why = "it is a file: write the path of a directory, in which the store makes files of its own";
+    assert_eq!(error.get_ref().unwrap().to_string(), why);
     fs::remove_file(store.path()).unwrap();
 }
 
