@@ -33,6 +33,7 @@ macro_rules! __contract_cases {
     ([$($each:tt)+] $with:tt) => {
         $($each)+! { $with
             holding {
+                all_handles_of_a_harness_are_for_one_store
                 a_free_name_is_granted_as_it_was_asked_for
                 a_held_name_is_refused_and_its_holder_left_alone
                 a_forgotten_name_is_free_again

@@ -115,10 +115,18 @@ pub(crate) fn wrong_zone(method: &str, error: &UnknownZone) -> Refusal {
 }
 
 /// Sets the option in `place` to `value`. If the option already has a different value, the error names `method`.
-pub(super) fn set_once<T: PartialEq>(method: &str, place: &mut Option<T>, value: T) -> Result<(), Refusal> {
-    match place.replace(value) {
-        Some(before) if place.as_ref() != Some(&before) => Err(AddErrorKind::Conflict
-            .because(format_args!("`{method}(..)` is called twice with different values: remove one of the two"))),
+pub(super) fn set_once<T>(method: &str, place: &mut Option<T>, value: T) -> Result<(), Refusal>
+where
+    T: PartialEq + fmt::Debug,
+{
+    match (place.replace(value), place) {
+        (Some(before), Some(after)) if before != *after => {
+            // The text of a store is long.
+            let values = Some(format!("`{before:?}` and `{after:?}`")).filter(|values| values.len() <= 80);
+            let values = values.as_deref().unwrap_or("different values");
+            Err(AddErrorKind::Conflict
+                .because(format_args!("`{method}(..)` is called twice, with {values}: remove one of the two")))
+        }
         _ => Ok(()),
     }
 }

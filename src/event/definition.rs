@@ -296,6 +296,7 @@ impl Event {
             stuck_after: self.stuck_after,
         };
         definition.check_hold()?;
+        definition.check_catch_up()?;
         definition.check_retry()?;
         Ok(definition)
     }
@@ -332,7 +333,8 @@ fn checked_stopping(grace: Duration, lease: Option<LeaseTerms>) -> Result<Durati
             Err(AddErrorKind::Conflict.because(format_args!(
                 "its lease of {term} is too short for a `grace({grace})`: it must last at least {needed}, twice the sum of \
                  the grace and the {killing} that a kill may take: let the `lease_term(..)` or the `without_overlapping_for(..)` be \
-                 longer, or the `grace(..)` shorter"
+                 longer, or the `grace(..)` shorter; the default of `lease_term(..)` is the `with_lease_term(..)` of the \
+                 schedule"
             )))
         }
         _ => Ok(stopping),

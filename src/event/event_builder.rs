@@ -321,6 +321,9 @@ impl Event {
                     (Some(_), None) => {
                         "; `every(..)` counts from 1970-01-01 00:00 UTC: to count from a time in the window, add `anchored_at(..)`"
                     }
+                    (None, _) if due.starts_with("every") && !due.contains(" of ") => {
+                        "; its times count from the start of the day or of the hour"
+                    }
                     _ => "",
                 };
                 format!(
@@ -344,7 +347,7 @@ impl Event {
 
     /// Sets the option in `place` to `value`. If the option already has a different value, `add` returns an error that
     /// names `method`.
-    pub(crate) fn say<T: PartialEq>(
+    pub(crate) fn say<T: PartialEq + fmt::Debug>(
         mut self,
         method: &'static str,
         value: T,

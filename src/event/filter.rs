@@ -63,6 +63,11 @@ pub(super) fn windows_of(filters: &[Filter]) -> Windows {
     Windows(filters.iter().filter_map(Filter::window).collect())
 }
 
+/// Returns whether `text` can be the name of an environment: not a list, a pattern or a line of a file.
+pub(super) fn is_one_name(text: &str) -> bool {
+    !text.contains(|char: char| ",;|*!".contains(char) || char.is_whitespace())
+}
+
 /// The names in the `environments(..)` of an event.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Environments(pub(super) Arc<[Arc<str>]>);
@@ -89,6 +94,13 @@ impl Environments {
                 "it runs only in {}, but the environment of the schedule is an empty text: call \
                  `schedule.with_environment(..)` with a name, and check the variable from which the name comes",
                 self.list()
+            )));
+        }
+        if !is_one_name(environment) {
+            return Err(AddErrorKind::Conflict.because(format_args!(
+                "`schedule.with_environment(..)` says {}, so that it would never run: write one name, without white space, \
+                 `,`, `;`, `|`, `*` and `!`",
+                Quoted::new(environment)
             )));
         }
         let is_meant = |name: &&Arc<str>| name.to_lowercase() == environment.to_lowercase();

@@ -88,11 +88,15 @@ impl LeaseGuard {
     {
         let store = Store::new(mutex.clone());
         if !store.can_extend {
-            return Err(MutexError::unsupported("extend a lease, which `acquire` needs: use `acquire_for`"));
+            return Err(MutexError::unsupported(
+                "extend a lease, which `acquire` and `acquire_within` need: use `acquire_for`",
+            ));
         }
         if term.get() < SHORTEST_RENEWED {
             let (term, shortest) = (ExactDuration(term.get()), ExactDuration(SHORTEST_RENEWED));
-            let why = format!("the term is {term}, but `acquire` needs {shortest} or longer: use `acquire_for`");
+            let why = format!(
+                "the term is {term}, but `acquire` and `acquire_within` need {shortest} or longer: use `acquire_for`"
+            );
             return Err(MutexError::unusable(format!("create {name}"), why));
         }
         Self::acquire_once(&store, name, term, Renewal::WhileItRuns)

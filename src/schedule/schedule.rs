@@ -14,7 +14,7 @@ use crate::lease::{label::Label, name::MutexName, store_id::StoreId, term::Term}
 use crate::observe::tell::observers::{Observer, Observers};
 use crate::store::event_mutex::EventMutex;
 use crate::store::{described_store::Store, memory::MemoryMutex};
-use crate::task::future_task::Runtime;
+use crate::task::future_task::{Runtime, RuntimeId};
 use crate::time::clock::Clock;
 use crate::time::zone::{UnknownZone, Zone};
 
@@ -77,6 +77,8 @@ pub struct Schedule {
     pub(super) on_report: Option<OnReport>,
     /// Whether no callback receives the reports, so that failures go to standard error.
     pub(super) drops_reports: bool,
+    /// The runtime whose only thread the caller of the loop blocks. Its futures are not started.
+    pub(super) blocked: Option<RuntimeId>,
     /// The runtime that polls the futures of events.
     pub(super) runtime: Option<Runtime>,
     /// Limits how many calls of the schedule's [operators](Self::operator) run at the same time.
@@ -110,6 +112,7 @@ impl Schedule {
             shutdown: None,
             on_report: None,
             drops_reports: false,
+            blocked: None,
             runtime: None,
             #[cfg(feature = "tokio")]
             calls: CallPermits::default(),
@@ -212,7 +215,8 @@ impl Schedule {
 
     /// Returns the same schedule with this observer, which is notified of each step from now on: the due events, the
     /// reasons of skips, the starts, the ends and the releases. A schedule can have several observers, and each
-    /// observer receives all notices; see [`Step`](crate::observe::Step).
+    /// observer receives all notices; see [`Step`](crate::observe::Step). A closure must write the type of its argument:
+    /// `|notice: &Notice<'_>|`.
     ///
     /// The thread that takes a step calls the observers in the order in which they were added, and waits for them. So
     /// the steps of one run come in their order. Notices about renewals come from a separate thread, so that a slow

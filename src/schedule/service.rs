@@ -20,6 +20,7 @@ use super::tick_plan::planned_run::PlannedRun;
 use crate::base::{catch_panic::contain, threads};
 use crate::observe::notice::{About, Step};
 use crate::outcome::skip_reason::SkipReason;
+use crate::task::{event_task::Work, future_task::RuntimeId, runtime};
 use crate::time::clock::wall_plus;
 use crate::time::{tick::Tick, zone::Zone};
 
@@ -86,7 +87,8 @@ impl Schedule {
     /// # fn main() {}
     /// ```
     pub fn work(&self, shutdown: &Shutdown) {
-        let schedule = Self { drops_reports: self.on_report.is_none(), ..self.clone().with_shutdown(shutdown) };
+        let (drops_reports, blocked) = (self.on_report.is_none(), self.blocked_here());
+        let schedule = Self { drops_reports, blocked, ..self.clone().with_shutdown(shutdown) };
         // The whole loop counts as one tick, so that the process does not end before the loop.
         let _working = shutdown.tick();
         schedule.tell_begin();
@@ -157,6 +159,7 @@ impl Schedule {
             self.finish_run_log();
             return report;
         }
+        let schedule = Self { blocked: self.blocked_here(), ..self.clone() };
         let (first, began) = (now, self.clock.moment());
         let shutdown = self.shutdown.clone().unwrap_or_default();
         let _working = shutdown.tick();
@@ -164,7 +167,7 @@ impl Schedule {
         let report = |report| reports.lock().unwrap_or_else(PoisonError::into_inner).push(report);
         thread::scope(|scope| {
             let waiting = shutdown.waiting(&self.clock);
-            let threads = TickThreads { scope, schedule: self, report: &report, notices: LoopNotices::default() };
+            let threads = TickThreads { scope, schedule: &schedule, report: &report, notices: LoopNotices::default() };
             let (mut now, mut since) = (first, before_it);
             while now < end {
                 threads.tick(registry.plan_tick(now, since), Duration::ZERO);
@@ -182,6 +185,15 @@ impl Schedule {
         reports.sort_by_key(Report::at);
         let entries = reports.into_iter().flat_map(Report::into_entries).collect();
         Report::new(first, entries, self.shutdown.as_ref())
+    }
+
+    /// Returns the runtime of this thread, if an event has a future on it, and the runtime has no other thread. A loop
+    /// on this thread blocks the runtime, so that no future ends.
+    fn blocked_here(&self) -> Option<RuntimeId> {
+        let here = runtime::here()?;
+        let is_driven = |work: &Work| matches!(work, Work::Future(task) if task.is_driven_by(here));
+        let is_used = self.events.registry().events.iter().any(|event| is_driven(&event.work));
+        (is_used && runtime::block(|| ()).is_err()).then_some(here)
     }
 
     /// Returns how long the loop sleeps at `now`: until the next tick, but not longer than a minute.

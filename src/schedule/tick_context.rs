@@ -69,7 +69,7 @@ impl<'a> TickContext<'a> {
             pauses: pause_marker.map(|mark| PauseCheck::new(&schedule.store, mark.clone())),
             label,
             instance: schedule.instance(),
-            blocked: OnceLock::new(),
+            blocked: schedule.blocked.map(OnceLock::from).unwrap_or_default(),
         }
     }
 

@@ -40,6 +40,19 @@ impl WallTime {
         };
         Self { time, zone }
     }
+
+    /// Reads a time for an assertion. A day is refused, because a test of a day would pass if the event is due at any
+    /// other time than midnight.
+    #[track_caller]
+    fn of_a_minute(text: &str) -> Self {
+        let read = Self::read(text);
+        let has_time = text.contains(':');
+        assert!(
+            has_time,
+            "{text:?} is a day: write its time, such as 2026-03-01 02:30; `due_times` has all times of a day"
+        );
+        read
+    }
 }
 
 /// The times at which an event is due, on the wall clock of a zone.
@@ -117,7 +130,12 @@ pub fn due_times(schedule: &Schedule, event: &str, time: Range<&str>) -> Vec<Str
     let names = [&start, &end].map(|time| time.zone.as_ref().map(ToString::to_string));
     assert!(names[0] == names[1], "{time:?} are times of two zones: name the zone in both, or in none");
     let is_in_order = start.time < end.time;
-    assert!(is_in_order, "{:?} is not before {:?}: write the earlier time first", time.start, time.end);
+    let advice = if start.time == end.time {
+        "the end is excluded: for one day, write the next day as the end"
+    } else {
+        "write the earlier time first"
+    };
+    assert!(is_in_order, "{:?} is not before {:?}: {advice}", time.start, time.end);
     let times = WallTimes::of(schedule, event, start.zone);
     times.from(start.time).take_while(|at| *at < end.time).map(written).collect()
 }
@@ -127,7 +145,8 @@ pub fn due_times(schedule: &Schedule, event: &str, time: Range<&str>) -> Vec<Str
 ///
 /// # Panics
 ///
-/// If the event is not due at `time`, if the event or the zone does not exist, or if `time` is no time.
+/// If the event is not due at `time`, if the event or the zone does not exist, or if `time` is no time, or a day without
+/// a time.
 ///
 /// ```
 /// use soloist::testing::{assert_due, assert_not_due};
@@ -144,7 +163,7 @@ pub fn due_times(schedule: &Schedule, event: &str, time: Range<&str>) -> Vec<Str
 /// ```
 #[track_caller]
 pub fn assert_due(schedule: &Schedule, event: &str, time: &str) {
-    let WallTime { time: at, zone } = WallTime::read(time);
+    let WallTime { time: at, zone } = WallTime::of_a_minute(time);
     let times = WallTimes::of(schedule, event, zone);
     assert!(times.is_due(at), "{event:?} is not due at {time} ({}){}", times.zone, times.around(at));
 }
@@ -153,7 +172,8 @@ pub fn assert_due(schedule: &Schedule, event: &str, time: &str) {
 ///
 /// # Panics
 ///
-/// If the event is due at `time`, if the event or the zone does not exist, or if `time` is no time.
+/// If the event is due at `time`, if the event or the zone does not exist, or if `time` is no time, or a day without a
+/// time.
 ///
 /// ```should_panic
 /// use soloist::testing::assert_not_due;
@@ -165,7 +185,7 @@ pub fn assert_due(schedule: &Schedule, event: &str, time: &str) {
 /// ```
 #[track_caller]
 pub fn assert_not_due(schedule: &Schedule, event: &str, time: &str) {
-    let WallTime { time: at, zone } = WallTime::read(time);
+    let WallTime { time: at, zone } = WallTime::of_a_minute(time);
     let times = WallTimes::of(schedule, event, zone);
     assert!(!times.is_due(at), "{event:?} is due at {time} ({})", times.zone);
 }

@@ -129,7 +129,8 @@ impl TimetableSpec {
             Some((expression, text)) => match self.words().next() {
                 Some(method) => {
                     return Err(format!(
-                        "both the crontab `{text}` and `{method}` say when it is due: leave one of the two out"
+                        "both the crontab `{text}` and `{method}` say when it is due: leave one of the two out, or use \
+                         methods for all of it, such as `weekly_on(Weekday::Mon, \"09:00\")`"
                     ));
                 }
                 None => *expression,
@@ -142,6 +143,16 @@ impl TimetableSpec {
         let (interval, zone, jitter) = (self.interval()?, zone.clone(), Jitter::NONE);
         let timetable = Timetable { times, seconds, interval, zone, clock_change, span, jitter };
         if timetable.next(DateTime::<Utc>::MIN_UTC).is_none() {
+            let first =
+                Timetable { span: Span::new(self.from, None), ..timetable.clone() }.next(DateTime::<Utc>::MIN_UTC);
+            if let (Some(first), Some(until)) = (first, self.until) {
+                return Err(format!(
+                    "`{}` is never due, because its first time is {}: let `until({})` be later than that",
+                    timetable.in_words(),
+                    Rfc3339(first),
+                    Rfc3339(until)
+                ));
+            }
             return Err(format!(
                 "`{}` is never due between the years 1970 and 2100: {}",
                 timetable.in_words(),
@@ -305,7 +316,8 @@ fn whole(method: &str, at: DateTime<Utc>, unit: i64) -> Result<i64, String> {
         return Ok(second);
     }
     Err(format!(
-        "`{method}({})` is not at the start of a {name}, so ticks would miss it: write `{}`",
+        "`{method}({})` is not at the start of a {name}, so ticks would miss it: write `{}`, or, for a computed time, \
+         `.duration_trunc(TimeDelta::{name}s(1))` of chrono",
         Rfc3339(at),
         Rfc3339(whole)
     ))
@@ -342,7 +354,10 @@ impl TimetableSpec {
             Field::DayOfMonth => {
                 "name all days in one `days_of_month([..])`, or with the last one in `cron(\"0 9 1,L * *\")`"
             }
-            Field::Hour | Field::Minute | Field::Month => "say all of it in one `cron(..)`",
+            Field::Hour | Field::Minute => {
+                "add an event for each time; two hours with one minute are `twice_daily_at(2, 14, 30)`"
+            }
+            Field::Month => "say all of it in one `cron(..)`",
         };
         let name = field.name();
         Err(format!("its {name} is set twice, as {before} and as {after}: leave one of them out, or {instead}"))
@@ -359,7 +374,8 @@ impl TimetableSpec {
         let mut set: Option<FieldSet> = None;
         for number in numbers {
             if !(first..=last).contains(&number) {
-                return Err(format!("`{method}`: {name} {number} is outside of {first}-{last}"));
+                let hint = if field == Field::DayOfMonth { ": the last day is `last_day_of_month(..)`" } else { "" };
+                return Err(format!("`{method}`: {name} {number} is outside of {first}-{last}{hint}"));
             }
             let one = FieldSet::only(number);
             if set.is_some_and(|set| set.with(one) == set) {

@@ -343,6 +343,10 @@ fn instead_of(text: &str) -> String {
     if let Some(offset) = meant_offset(text) {
         return format!("write `{offset}`");
     }
+    // The zones with similar names are far away: `EST` is seven hours behind `CEST`.
+    if (2..=4).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_uppercase()) {
+        return format!("write no abbreviation, but {ANY_ZONE}");
+    }
     let known = ["UTC", "local"].into_iter();
     #[cfg(feature = "tzdata")]
     let known = known.chain(NamedZone::names());
@@ -422,6 +426,7 @@ mod tests {
         for (text, offset) in [("UTC+2", "+02:00"), ("GMT-03:30", "-03:30"), ("+0530", "+05:30"), ("-4", "-04:00")] {
             assert_eq!(message(text), format!("`{text}` is not a time zone: write `{offset}`"));
         }
+        assert_eq!(message("PST"), format!("`PST` is not a time zone: write no abbreviation, but {ANY_ZONE}"));
         if cfg!(feature = "tzdata") {
             for (text, name) in [
                 ("europe/berlin", "Europe/Berlin"),

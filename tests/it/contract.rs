@@ -37,6 +37,24 @@ macro_rules! finds {
 }
 use finds;
 
+/// A harness whose handles are for several stores.
+struct Scattered;
+
+impl Harness for Scattered {
+    type Mutex = soloist::MemoryMutex;
+
+    fn mutex(&self) -> soloist::MemoryMutex {
+        soloist::MemoryMutex::new()
+    }
+}
+
+#[test]
+fn a_harness_of_several_stores_is_told_so() {
+    let said = says("all_handles_of_a_harness_are_for_one_store", module_path!(), Scattered);
+    assert!(said.starts_with("promised: all handles of `Harness::mutex` are for one store; "), "{said}");
+    assert!(said.ends_with("another handle does not see the lease: let `mutex` return a clone of one store"), "{said}");
+}
+
 mod memory {
     use std::time::Duration;
 

@@ -688,7 +688,11 @@ fn the_normalised_spelling() {
 #[expect(clippy::too_many_lines, reason = "a table")]
 fn what_is_wrong_is_said_and_pointed_at() {
     const FORMS: &str = "can't be read: an item is `*`, `*/2`, `3`, `3-9` or `3-9/2`";
-    const FORMS_OF_WEEK: &str = "can't be read: an item is `*`, `*/2`, `3`, `1-5`, `1-5/2`, `5#3` or `5L`";
+    const FORMS_OF_WEEK: &str = "can't be read: an item is `*`, `*/2`, `3`, `1-5`, `mon-fri`, `1-5/2`, `5#3` (the third Friday) or \
+                                 `5L` (the last Friday)";
+    const FORMS_OF_MONTH: &str = "can't be read: an item is `*`, `*/2`, `3`, `3-9`, `3-9/2`, `L` (the last day), `L-2` (two days \
+                                  before it), `LW` (the last weekday) or `15W`";
+    const HYPHENS: &str = "has several hyphens: a range has one, as in `1-5`, and a list has commas, as in `1,3,5`";
     const OF_CRON: &str = "; or write `on(\"0 30 9 * * Mon-Fri 2027\".parse::<cron::Schedule>()?)`, where Sunday is 1";
     const FIELDS: &str = "instead of 5 (minute, hour, day of month, month, day of week)";
     for (text, message, part) in [
@@ -721,11 +725,21 @@ fn what_is_wrong_is_said_and_pointed_at() {
             ),
             "0 0 2 * * mon 2026",
         ),
+        ("daily", &format!("`daily`: 1 field {FIELDS}: write `@daily`"), "daily"),
+        ("02:30", &format!("`02:30`: 1 field {FIELDS}: write five, such as `30 2 * * *` for 02:30"), "02:30"),
+        (
+            "every 5 minutes",
+            &format!(
+                "`every 5 minutes`: 3 fields {FIELDS}: write five, such as `*/5 * * * *`; an interval is \
+                 `every(Duration::from_secs(300))` or `--every 5m`"
+            ),
+            "every 5 minutes",
+        ),
         ("* * * * * * *", &format!("`* * * * * * *`: 7 fields {FIELDS}"), "* * * * * * *"),
         // Numbers and names.
         ("61 * * * *", "`61 * * * *`: minute `61` is outside of 0-59 (column 1)", "61"),
         ("0 24 * * *", "`0 24 * * *`: hour `24` is outside of 0-23 (column 3)", "24"),
-        ("0 0 0 * *", "`0 0 0 * *`: day of month `0` is outside of 1-31 (column 5)", "0"),
+        ("0 0 0 * *", "`0 0 0 * *`: day of month `0` is outside of 1-31: the last day is `L` (column 5)", "0"),
         ("0 0 1 1-13 *", "`0 0 1 1-13 *`: month `13` is outside of 1-12 (column 9)", "13"),
         ("0 0 * * 8", "`0 0 * * 8`: day of week `8` is outside of 0-7 (column 9)", "8"),
         (
@@ -761,11 +775,27 @@ fn what_is_wrong_is_said_and_pointed_at() {
         ),
         ("0 0 * * 7-2", "`0 0 * * 7-2`: day of week `7-2` runs backwards: write `0-2` (column 9)", "7-2"),
         ("1- * * * *", &format!("`1- * * * *`: minute `1-` {FORMS} (column 1)"), "1-"),
-        ("1-2-3 * * * *", &format!("`1-2-3 * * * *`: minute `1-2-3` {FORMS} (column 1)"), "1-2-3"),
+        ("1-2-3 * * * *", &format!("`1-2-3 * * * *`: minute `1-2-3` {HYPHENS} (column 1)"), "1-2-3"),
+        (
+            "0 9 * * mon-wed-fri",
+            &format!("`0 9 * * mon-wed-fri`: day of week `mon-wed-fri` {HYPHENS} (column 9)"),
+            "mon-wed-fri",
+        ),
+        ("0 9 last * *", &format!("`0 9 last * *`: day of month `last` {FORMS_OF_MONTH} (column 5)"), "last"),
+        (
+            "0 8-17:30 * * *",
+            "`0 8-17:30 * * *`: hour `8-17:30` has a `:`: a time of day is two fields, first the minute, as in `30 17 * * *`; a part of \
+             the day is `between(..)` (column 3)",
+            "8-17:30",
+        ),
         ("*-5 * * * *", &format!("`*-5 * * * *`: minute `*-5` {FORMS} (column 1)"), "*-5"),
         // Steps.
         ("5/10 * * * *", "`5/10 * * * *`: minute `5/10` has a step but no range: write `5-59/10` (column 1)", "5/10"),
-        ("* * * * 7/2", "`* * * * 7/2`: day of week `7/2` has a step but no range: write `0-6/2` (column 9)", "7/2"),
+        (
+            "* * * * 7/2",
+            "`* * * * 7/2`: day of week `7/2` has a step but no range: write `0-6/2`; for every 2 weeks, use `every_weeks(..)` (column 9)",
+            "7/2",
+        ),
         ("0,*/0 * * * *", "`0,*/0 * * * *`: minute `*/0` has a step of 0: write a step of 1 or more (column 3)", "*/0"),
         (
             "*/90 * * * *",
@@ -817,8 +847,12 @@ fn what_is_wrong_is_said_and_pointed_at() {
         // Not only ASCII.
         ("é * * * *", &format!("`é * * * *`: minute `é` {FORMS} (column 1)"), "é"),
         ("5é,é * * * *", &format!("`5é,é * * * *`: minute `5é` {FORMS} (column 1)"), "5é"),
-        ("* * * * *\n", &format!("`* * * * *\\n`: day of week `*\\n` {FORMS_OF_WEEK} (column 9)"), "*\n"),
-        ("0 9\u{a0}* * * *", &format!("`0 9\\u{{a0}}* * * *`: hour `9\\u{{a0}}*` {FORMS} (column 3)"), "9\u{a0}*"),
+        ("* * * * *\n", "`* * * * *\\n`: it has a `\\n`: remove it, or write a plain space", "* * * * *\n"),
+        (
+            "0 9\u{a0}* * * *",
+            "`0 9\\u{a0}* * * *`: it has a `\\u{a0}`: remove it, or write a plain space",
+            "0 9\u{a0}* * * *",
+        ),
     ] {
         is_refused_at(text, message, part);
     }
@@ -911,7 +945,7 @@ fn what_others_write_is_refused_with_what_to_write_instead() {
         ),
         (
             "0 0 1,L-3W * *",
-            "`0 0 1,L-3W * *`: day of month `L-3W` can't be read: an item is `*`, `*/2`, `3`, `3-9`, `3-9/2`, `L`, `L-2`, `15W` or `LW` (column 7)",
+            "`0 0 1,L-3W * *`: day of month `L-3W` can't be read: an item is `*`, `*/2`, `3`, `3-9`, `3-9/2`, `L` (the last day), `L-2` (two days before it), `LW` (the last weekday) or `15W` (column 7)",
             "L-3W",
         ),
         ("0 0 32W * *", "`0 0 32W * *`: day of month `32W` is outside of 1W to 31W (column 5)", "32W"),
@@ -962,7 +996,23 @@ fn what_others_write_is_refused_with_what_to_write_instead() {
         ),
         ("@every_minute", "`@every_minute`: no such nickname: write `* * * * *`", "@every_minute"),
         ("@dialy", "`@dialy`: no such nickname: did you mean `@daily`?", "@dialy"),
-        ("@daily x", "`@daily x`: no such nickname: did you mean `@daily`?", "@daily x"),
+        (
+            "@daily 02:30",
+            "`@daily 02:30`: write `@daily` alone: a time needs the five fields, as in `30 2 * * *`, and a command `Event::exec(..)` or `-- COMMAND`",
+            "@daily 02:30",
+        ),
+        (
+            "0 9 * * *\n0 18 * * *",
+            "`0 9 * * *\\n0 18 * * *`: it has several lines: write one, such as `0 9,18 * * *`, or add an event for each line",
+            "0 9 * * *\n0 18 * * *",
+        ),
+        ("0 9 * * *\r\n", "`0 9 * * *\\r\\n`: it has a `\\r`: remove it, or write a plain space", "0 9 * * *\r\n"),
+        (
+            "0 9\u{a0}* * *",
+            "`0 9\\u{a0}* * *`: it has a `\\u{a0}`: remove it, or write a plain space",
+            "0 9\u{a0}* * *",
+        ),
+        ("\"0 9 * * *\"", "`\"0 9 * * *\"`: remove the quotes: write `0 9 * * *`", "\"0 9 * * *\""),
         (
             "@noon",
             "`@noon`: no such nickname: there are @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly",

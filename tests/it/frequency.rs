@@ -208,13 +208,28 @@ fn a_schedule_that_was_not_told_where_it_is_takes_no_event_with_environments() {
             "event `e`: its `environments(..)` has no name, or an empty name: name the environments in which it runs"
         );
     }
-    for list in ["production,staging", "production;staging", "production|staging", "production staging", "staging\t"] {
+    for list in [
+        "production,staging",
+        "production;staging",
+        "production|staging",
+        "production staging",
+        "staging\t",
+        "*",
+        "!staging",
+    ] {
         let error = schedule.add(only(&[list])).unwrap_err();
-        let way_out = "write each name by itself, as in `environments([\"production\", \"staging\"])`";
+        let way_out = "write each name by itself, as in `environments([\"production\", \"staging\"])`; for all environments, leave \
+                       `environments(..)` out";
         assert!(error.to_string().ends_with(&format!(" is not one name: {way_out}")), "{error}");
         assert_eq!(error.kind(), AddErrorKind::Name);
     }
     schedule.add(only(&["staging"])).unwrap();
+    let line = Schedule::in_process().with_environment("staging\n").add(only(&["staging"])).unwrap_err();
+    assert_eq!(
+        line.to_string(),
+        "event `e`: `schedule.with_environment(..)` says `staging\\n`, so that it would never run: write one name, without white \
+         space, `,`, `;`, `|`, `*` and `!`"
+    );
 }
 
 #[test]
@@ -361,6 +376,9 @@ fn a_window_far_from_its_times_is_found_at_once_or_refused() {
             )
         );
     }
+    let odd =
+        Schedule::in_process().add(event("e").every_two_hours().between("09:00", "09:59")).unwrap_err().to_string();
+    assert!(odd.ends_with("change one of them; its times count from the start of the day or of the hour"), "{odd}");
     let daily = event("e").every(std::time::Duration::from_secs(86_400)).between("02:00", "03:00");
     let never = "event `e`: it is due `every 24 hours`, but runs only `between 02:00 and 03:00`, so that it would never run: change one of them";
     let anchor =

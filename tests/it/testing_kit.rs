@@ -34,7 +34,7 @@ fn times_are_those_of_the_wall_clock_of_the_event_or_of_the_zone_that_is_named()
     assert_due(&schedule, "nightly", "2026-06-30 14:30 Pacific/Honolulu");
     assert_due(&schedule, "nightly", "2026-07-01 14:30 Pacific/Kiritimati");
     assert_due(&schedule, "often", "2026-07-01 08:00:30");
-    for time in ["2026-07-01 02:31", "2026-07-01 02:30 UTC", "2026-07-01", "2026-03-29 02:30"] {
+    for time in ["2026-07-01 02:31", "2026-07-01 02:30 UTC", "2026-07-01 00:00", "2026-03-29 02:30"] {
         assert_not_due(&schedule, "nightly", time);
     }
     assert_eq!(
@@ -69,12 +69,21 @@ fn a_test_that_fails_says_when_it_is_due() {
         let message = fails(|| assert_due(&schedule, "nightly", time));
         assert!(message.contains(says), "{message}");
     }
-    let message = fails(|| assert_due(&schedule, "nighty", "2026-07-01"));
+    for assert in [assert_due, assert_not_due] {
+        let message = fails(|| assert(&schedule, "nightly", "2026-07-01"));
+        let day =
+            "\"2026-07-01\" is a day: write its time, such as 2026-03-01 02:30; `due_times` has all times of a day";
+        assert_eq!(message, day);
+    }
+    let message = fails(|| assert_due(&schedule, "nighty", "2026-07-01 02:30"));
     assert!(message.contains("nighty"), "{message}");
     let message = fails(|| drop(due_times(&schedule, "nightly", "2026-07-01 UTC".."2026-07-02")));
     assert!(message.contains("name the zone in both, or in none"), "{message}");
     let message = fails(|| drop(due_times(&schedule, "nightly", "2026-07-02".."2026-07-01")));
     assert_eq!(message, "\"2026-07-02\" is not before \"2026-07-01\": write the earlier time first");
+    let message = fails(|| drop(due_times(&schedule, "nightly", "2026-07-01".."2026-07-01")));
+    let excluded = "the end is excluded: for one day, write the next day as the end";
+    assert_eq!(message, format!("\"2026-07-01\" is not before \"2026-07-01\": {excluded}"));
 }
 
 /// Runs in a process of its own, whose panics tell their place to this test.
@@ -98,13 +107,14 @@ fn a_test_that_fails_is_located_in_the_test() {
         fails(|| assert_not_due(&schedule, "nightly", time));
         fails(|| drop(due_times(&schedule, "nightly", time.."2026-07-02")));
     }
-    fails(|| assert_due(&schedule, "nighty", "2026-07-01"));
-    fails(|| assert_not_due(&schedule, "nighty", "2026-07-01"));
+    fails(|| assert_due(&schedule, "nighty", "2026-07-01 02:30"));
+    fails(|| assert_not_due(&schedule, "nighty", "2026-07-01 02:30"));
+    fails(|| assert_not_due(&schedule, "nightly", "2026-07-01"));
     fails(|| drop(due_times(&schedule, "nighty", "2026-07-01".."2026-07-02")));
     fails(|| drop(due_times(&schedule, "nightly", "2026-07-01 UTC".."2026-07-02")));
     fails(|| drop(due_times(&schedule, "nightly", "2026-07-01".."2026-07-01")));
     drop(std::panic::take_hook());
-    assert_eq!(*files.lock().unwrap(), [file!(); 13]);
+    assert_eq!(*files.lock().unwrap(), [file!(); 14]);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::time::Duration;
 use signal_hook::consts::SIGTERM;
 use soloist::time::ManualClock;
 use soloist::{
-    Event, EventMutex, FileMutex, LeaseGuard, MemoryMutex, MutexName, Period, Run, Schedule, Shutdown, Term,
+    Event, EventMutex, FileMutex, LeaseGuard, MemoryMutex, MutexError, MutexName, Period, Run, Schedule, Shutdown, Term,
 };
 use tracing::Subscriber;
 use tracing::field::{Field, Visit};
@@ -67,6 +67,28 @@ fn a_claim_that_no_other_process_sees_is_told_once_where_nobody_listens() {
     }
     let dir = tempfile::tempdir().unwrap();
     Schedule::new(FileMutex::in_dir(dir.path()).unwrap()).add(event("reaches far").on_one_server()).unwrap();
+}
+
+#[test]
+fn a_store_that_can_not_extend_although_it_says_so_is_told_once() {
+    let name = "told::a_store_that_can_not_extend_although_it_says_so_is_told_once";
+    if let Some(lines) = lines_of(name, "alone") {
+        let told = "soloist: a lease is not renewed, because this store can't extend a lease, but its `EventMutex::describe` says \
+                    that it can";
+        assert_eq!(lines, [told]);
+        return;
+    }
+    let clock = ManualClock::at(noon());
+    let store = Scripted::over(MemoryMutex::with_clock(&clock))
+        .before(|call| if call.verb == "extend" { Err(MutexError::unsupported("extend a lease")) } else { Ok(()) });
+    let guard =
+        LeaseGuard::acquire(&store, MutexName::lease("e").unwrap(), Term::DEFAULT).unwrap().expect("it is free");
+    until(|| {
+        clock.advance(Duration::from_secs(1));
+        thread::sleep(Duration::from_millis(10)); // the renewal is requested
+        guard.is_lost()
+    })
+    .unwrap();
 }
 
 /// The line of a task when it is cancelled.

@@ -20,7 +20,8 @@ pub(super) fn an_admission_is_granted_as_it_was_asked_for<H: Harness>(subject: &
     subject.is_held_by(held[1], "a claim stays when its lease is released");
 
     let next = subject.is_admitted(&subject.both(&name, &name.claim("event", occurrence(1))));
-    must(next.token() > grant.token(), "tokens rise", &name, format_args!("{next:?} came after {grant:?}"));
+    let happened = format_args!("{:?} came after {:?}", next.token(), grant.token());
+    must(next.token() > grant.token(), "tokens rise", &name, happened);
 
     let lease = subject.is_admitted(&Admission::lease_only(subject.request(&subject.name("lease alone"))));
     lease.lease().iter().for_each(|lease| subject.is_held_by(lease, "an admitted name is held"));
@@ -91,7 +92,8 @@ pub(super) fn a_permit_is_a_claim_like_any_other<H: Harness>(subject: &Subject<H
     subject.is_held_by(held[1], "a refused admission does not change the permit");
     // This permit was requested while the lease was held. The refusal must have left the permit free.
     let grant = subject.is_admitted(&of_period(second));
-    must(grant.token() > granted.token(), "tokens rise", &name, format_args!("{grant:?} came after {granted:?}"));
+    let happened = format_args!("{:?} came after {:?}", grant.token(), granted.token());
+    must(grant.token() > granted.token(), "tokens rise", &name, happened);
     // A process releases the permit if its task did not start.
     grant.claim().iter().for_each(|claim| subject.releases(claim));
 
@@ -209,7 +211,8 @@ pub(super) fn a_batch_releases_before_it_admits<H: Harness>(subject: &Subject<H>
         let Admitted::Granted(grant) = admitted else { continue };
         [grant.lease(), grant.claim()].into_iter().flatten().for_each(|it| subject.is_held_by(it, promise));
         let rises = grant.lease().is_some_and(|lease| lease.name() != &name || lease.token() > held.token());
-        must(rises, "tokens rise within a batch", &name, format_args!("{grant:?} came after {held:?}"));
+        let happened = format_args!("{:?} came after {:?}", grant.token(), held.token());
+        must(rises, "tokens rise within a batch", &name, happened);
     }
     subject.is_free(&excluding, promise);
 }

@@ -4,6 +4,14 @@ use crate::contract::harness::Harness;
 use crate::contract::subject::{Subject, answered, broken, must};
 use crate::store::event_mutex::EventMutex;
 
+pub(super) fn all_handles_of_a_harness_are_for_one_store<H: Harness>(subject: &Subject<H>) {
+    let lease = subject.create(&subject.name("seen"));
+    let is_seen = answered("exists", lease.name(), subject.another_mutex().exists(lease.name()));
+    let happened = "another handle does not see the lease: let `mutex` return a clone of one store";
+    must(is_seen, "all handles of `Harness::mutex` are for one store", lease.name(), happened);
+    subject.releases(&lease);
+}
+
 pub(super) fn a_free_name_is_granted_as_it_was_asked_for<H: Harness>(subject: &Subject<H>) {
     let name = subject.name("granted");
     subject.is_free(&name, "a name without a holder is free");

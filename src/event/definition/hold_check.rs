@@ -1,10 +1,13 @@
-//! Refuses a minimum hold that lasts until the next occurrence.
+//! Refuses a minimum hold that lasts until the next occurrence, and a catch-up window that ends before it.
+
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
 use super::Definition;
 use super::retry_check::MOST_TRIED;
 use crate::event::add_error::{AddErrorKind, Refusal};
+use crate::event::catch_up::CatchUp;
 use crate::event::filter::windows_of;
 use crate::time::clock::shown::ExactDuration;
 use crate::time::{timetable::Timetable, zone::Zone};
@@ -15,11 +18,7 @@ impl Definition {
     pub(super) fn check_hold(&self) -> Result<(), Refusal> {
         let Some(hold) = self.protection.lease.and_then(|lease| lease.at_least) else { return Ok(()) };
         let slots = self.protection.slots.len().max(1);
-        // The times are compared in UTC, because clock changes make some days shorter or longer in other zones.
-        let timetable = Timetable { zone: Zone::UTC, ..self.timetable.clone() };
-        let times = timetable.upcoming(DateTime::UNIX_EPOCH, windows_of(&self.filters));
-        let times: Vec<DateTime<Utc>> = times.take(MOST_TRIED).collect();
-        let until_next = times.windows(slots + 1).filter_map(|times| (times[slots] - times[0]).to_std().ok()).min();
+        let until_next = self.shortest_time(slots);
         match until_next.filter(|until_next| hold.get() >= *until_next) {
             Some(until_next) => {
                 let [hold, until_next] = [hold.get(), until_next].map(ExactDuration);
@@ -30,5 +29,32 @@ impl Definition {
             }
             None => Ok(()),
         }
+    }
+
+    /// Refuses a `catch_up_all` whose window is shorter than the time between two occurrences, because it makes up for
+    /// one occurrence at most.
+    pub(super) fn check_catch_up(&self) -> Result<(), Refusal> {
+        let Some(CatchUp { window, .. }) = self.catch_up.as_ref().filter(|catch_up| catch_up.most > 1) else {
+            return Ok(());
+        };
+        match self.shortest_time(1).filter(|apart| window < apart) {
+            Some(apart) => {
+                let [window, apart] = [*window, apart].map(ExactDuration);
+                Err(AddErrorKind::OutOfRange.because(format_args!(
+                    "`catch_up_all({window})`: this window has one occurrence at most, because they are at least {apart} apart: use a \
+                     longer window, or `catch_up({window})`"
+                )))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the shortest time between an occurrence and the occurrence that comes `later` occurrences after it.
+    fn shortest_time(&self, later: usize) -> Option<Duration> {
+        // The times are compared in UTC, because clock changes make some days shorter or longer in other zones.
+        let timetable = Timetable { zone: Zone::UTC, ..self.timetable.clone() };
+        let times = timetable.upcoming(DateTime::UNIX_EPOCH, windows_of(&self.filters));
+        let times: Vec<DateTime<Utc>> = times.take(MOST_TRIED).collect();
+        times.windows(later + 1).filter_map(|times| (times[later] - times[0]).to_std().ok()).min()
     }
 }

@@ -161,7 +161,7 @@ impl Event {
     /// runs the skipped occurrence. A later tick also runs an occurrence that was skipped while the event was paused,
     /// or while the store was unavailable. If the runs of earlier occurrences take so long that the window ends, the
     /// remaining occurrences are skipped as [`TooLate`](crate::SkipReason::TooLate). So choose a window that is long
-    /// enough for all runs.
+    /// enough for all runs. `add` refuses a window that is shorter than the time between two occurrences.
     ///
     /// Each minute, one request reads the claims of the occurrences in the window, until this process knows that all
     /// were claimed. A claim lasts for the window and 6 minutes.

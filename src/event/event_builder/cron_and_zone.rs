@@ -65,9 +65,9 @@ impl Event {
     /// # }
     /// ```
     #[cfg(feature = "cron")]
-    pub fn on(self, schedule: impl std::borrow::Borrow<cron::Schedule>) -> Self {
-        let schedule = schedule.borrow();
-        self.timed(|due| due.set_expression(Expression::try_from(schedule)?, schedule.to_string()))
+    #[expect(clippy::needless_pass_by_value, reason = "a schedule that was just parsed needs no `&`")]
+    pub fn on(self, schedule: cron::Schedule) -> Self {
+        self.timed(|due| due.set_expression(Expression::try_from(&schedule)?, schedule.to_string()))
     }
 
     /// Sets the zone of the timetable. The default is the zone that the schedule sets with

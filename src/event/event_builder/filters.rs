@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::Event;
 use crate::base::escape::Quoted;
 use crate::event::add_error::AddErrorKind;
-use crate::event::filter::{Environments, Filter};
+use crate::event::filter::{Environments, Filter, is_one_name};
+use crate::time::frequency::one_or_more::ListOf;
 use crate::time::tick::Tick;
 
 /// Conditions for a run. Checking them needs no request to the store.
@@ -15,8 +16,9 @@ impl Event {
     /// skipped as filtered out.
     ///
     /// `add` refuses an empty list, and a second list that differs from the first list. `add` refuses an empty name,
-    /// and a name with white space, `,`, `;` or `|`. `add` also refuses the event if the schedule has no environment,
-    /// or if the environment of the schedule differs from a name only in upper and lower case.
+    /// and a name with white space, `,`, `;`, `|`, `*` or `!`. `add` also refuses the event if the schedule has no
+    /// environment, or an environment with such a character, or if the environment of the schedule differs from a name
+    /// only in upper and lower case.
     ///
     /// ```
     /// use soloist::{Event, Schedule, SkipReason, Verdict};
@@ -32,17 +34,16 @@ impl Event {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn environments<E: Into<Arc<str>>>(self, names: impl IntoIterator<Item = E>) -> Self {
+    pub fn environments<E: Into<Arc<str>>>(self, names: impl ListOf<E>) -> Self {
         let names: Arc<[Arc<str>]> = names.into_iter().map(Into::into).collect();
-        let is_list = |name: &&Arc<str>| name.contains(|char: char| ",;|".contains(char) || char.is_whitespace());
         let event = if names.is_empty() || names.iter().any(|name| name.is_empty()) {
             let message =
                 "its `environments(..)` has no name, or an empty name: name the environments in which it runs";
             self.refused(AddErrorKind::Missing.because(message))
-        } else if let Some(list) = names.iter().find(is_list) {
+        } else if let Some(list) = names.iter().find(|name| !is_one_name(name)) {
             let message = format_args!(
                 "`environments(..)`: {} is not one name: write each name by itself, as in \
-                 `environments([\"production\", \"staging\"])`",
+                 `environments([\"production\", \"staging\"])`; for all environments, leave `environments(..)` out",
                 Quoted::new(list)
             );
             self.refused(AddErrorKind::Name.because(message))

@@ -135,6 +135,13 @@ pub(super) fn trace(step: &Step<'_>, about: About<'_>) {
         }
         Step::NotRenewed { leases, lowest, error } => {
             event!(warn, leases, lowest_ms = millis(lowest), error = %OneLine(Chain(error)), "not renewed yet");
+            // Only a store whose `describe` is wrong gets here with this error: leases of other stores are not renewed.
+            if error.is_unsupported() {
+                static PRINTED: Once = Once::new();
+                PRINTED.call_once(|| {
+                    line!("a lease is not renewed, because {error}, but its `EventMutex::describe` says that it can");
+                });
+            }
         }
         Step::StoreUnavailable(error) => event!(error, error = %OneLine(Chain(error)), "store is unavailable"),
         Step::StoreAvailable => event!(info, "store is available again"),
@@ -209,8 +216,9 @@ pub(crate) fn store_is_not_shared(event: &str, scope: &dyn fmt::Debug) {
         // Events with `on_one_server` mostly share one store, so the line is printed for the first event only.
         PRINTED.call_once(|| {
             line!(
-                "event {}: on_one_server() or once_per(..) protects it in this process only, because its store is in \
-                 memory: use file:/… for one host, or a server for several hosts (printed once, for the first such event)",
+                "event {}: on_one_server() or once_per(..) protects it in this process only, because its store, that of its \
+                 `mutex(..)` or of the schedule, is in memory: use file:/… for one host, or a server for several hosts \
+                 (printed once, for the first such event)",
                 Named(event)
             );
         });

@@ -29,7 +29,7 @@ use crate::task::{command::Command, orphan_policy::OrphanPolicy, run::Run};
 use crate::time::clock::moment::Moment;
 
 const BLOCKED: &str = "the caller of the schedule blocks the only thread of the task's runtime: use `run_due_async`, \
-                       `run_minute_async` or `work_async`";
+                       `run_minute_async`, `work_async` or `cli::run_async`";
 
 /// A planned run whose admission is not decided yet.
 pub(super) struct PendingRun<'a> {

@@ -52,6 +52,13 @@ fn nickname(text: &str) -> Result<[FieldSet; 5], CrontabError> {
     } else if name.starts_with("@every") {
         "a crontab has no intervals: say the interval instead, as in `every(Duration::from_secs(300))` or `--every 5m`"
             .to_owned()
+    } else if let Some((known, _)) =
+        NICKNAMES.iter().find(|(known, _)| *known == lists(name).next().unwrap_or_default())
+    {
+        format!(
+            "write `{known}` alone: a time needs the five fields, as in `30 2 * * *`, and a command `Event::exec(..)` or \
+             `-- COMMAND`"
+        )
     } else if name == "@reboot" {
         "it means the start of the machine, not a time: run the task when your program starts".to_owned()
     } else {
@@ -86,12 +93,21 @@ impl<'a> BadPart<'a> {
                  different time"
             } else if item.contains('?') {
                 "has a `?`, which is allowed only alone, as day of month or day of week: write `*`"
+            } else if item.contains(':') {
+                "has a `:`: a time of day is two fields, first the minute, as in `30 17 * * *`; a part of the day is \
+                 `between(..)`"
+            } else if item.matches('-').count() > 1 {
+                "has several hyphens: a range has one, as in `1-5`, and a list has commas, as in `1,3,5`"
             } else {
                 match field {
                     Field::DayOfMonth => {
-                        "can't be read: an item is `*`, `*/2`, `3`, `3-9`, `3-9/2`, `L`, `L-2`, `15W` or `LW`"
+                        "can't be read: an item is `*`, `*/2`, `3`, `3-9`, `3-9/2`, `L` (the last day), `L-2` (two days \
+                         before it), `LW` (the last weekday) or `15W`"
                     }
-                    Field::DayOfWeek => "can't be read: an item is `*`, `*/2`, `3`, `1-5`, `1-5/2`, `5#3` or `5L`",
+                    Field::DayOfWeek => {
+                        "can't be read: an item is `*`, `*/2`, `3`, `1-5`, `mon-fri`, `1-5/2`, `5#3` (the third Friday) or \
+                         `5L` (the last Friday)"
+                    }
                     _ => "can't be read: an item is `*`, `*/2`, `3`, `3-9` or `3-9/2`",
                 }
             },
@@ -151,7 +167,11 @@ fn read_item(field: Field, item: &str) -> Result<FieldSet, BadPart<'_>> {
         Some(Some(0)) => return Err(BadPart::new(field, item, "has a step of 0: write a step of 1 or more")),
         Some(Some(step)) if range != "*" && ends.is_none() => {
             let instead = if step > last - first { first.to_string() } else { format!("{first}-{last}/{step}") };
-            return Err(BadPart::new(field, item, format_args!("has a step but no range: write `{instead}`")));
+            let weeks = match field {
+                Field::DayOfWeek if step > 1 => format!("; for every {step} weeks, use `every_weeks(..)`"),
+                _ => String::new(),
+            };
+            return Err(BadPart::new(field, item, format_args!("has a step but no range: write `{instead}`{weeks}")));
         }
         Some(Some(step)) if step > high - low + 1 => {
             let what =
@@ -244,7 +264,8 @@ fn read_number<'a>(field: Field, item: &'a str, text: &'a str) -> Result<u32, Ba
     let (first, last) = field.ends();
     if let Some(number) = digits(text) {
         let is_in_field = (first..=last).contains(&number);
-        let refusal = || BadPart::new(field, text, format_args!("is outside of {first}-{last}"));
+        let hint = if field == Field::DayOfMonth { ": the last day is `L`" } else { "" };
+        let refusal = || BadPart::new(field, text, format_args!("is outside of {first}-{last}{hint}"));
         return is_in_field.then_some(number).ok_or_else(refusal);
     }
     let (number, or_a_name) = match field {
@@ -283,11 +304,33 @@ fn digits(text: &str) -> Option<u32> {
 #[cold]
 fn refusal(text: &str, fault: &BadPart<'_>) -> CrontabError {
     let is_fault = lists(text).count() == Field::ALL.len() && zone_in(text).is_none();
-    if is_fault { CrontabError::in_field(text, fault.part, &fault.what) } else { wrong_count(text) }
+    match around_fields(text) {
+        None if is_fault => CrontabError::in_field(text, fault.part, &fault.what),
+        _ => wrong_count(text),
+    }
+}
+
+/// Returns advice for a text with characters that are neither fields nor the spaces between them.
+fn around_fields(text: &str) -> Option<String> {
+    let inside = text.trim();
+    if inside.contains(['\r', '\n']) {
+        return Some(
+            "it has several lines: write one, such as `0 9,18 * * *`, or add an event for each line".to_owned(),
+        );
+    }
+    let bare = inside.trim_matches(['"', '\'', '`', '\u{2018}', '\u{2019}', '\u{201c}', '\u{201d}']);
+    if bare != inside {
+        return Some(format!("remove the quotes: write {}", Quoted::new(bare)));
+    }
+    let blank = text.chars().find(|char| char.is_whitespace() && !BLANKS.contains(char))?;
+    Some(format!("it has a `{}`: remove it, or write a plain space", blank.escape_default()))
 }
 
 #[cold]
 fn wrong_count(text: &str) -> CrontabError {
+    if let Some(advice) = around_fields(text) {
+        return CrontabError::new(text, text, advice);
+    }
     if let Some((word, zone)) = zone_in(text) {
         let zone: String = zone.chars().take(60).collect();
         let (quoted, zone) = (Quoted::new(word), OneLine(&zone));
@@ -319,6 +362,14 @@ fn wrong_count(text: &str) -> CrontabError {
     let plural = if count == 1 { "" } else { "s" };
     let has_year = lists(text).last().is_some_and(|last| last.len() == 4 && digits(last).is_some());
     let advice = match count {
+        1 if NICKNAMES.iter().any(|(known, _)| known[1..] == *text.trim_matches(BLANKS)) => {
+            format!(": write `@{}`", text.trim_matches(BLANKS))
+        }
+        0..=4 if text.contains(':') => ": write five, such as `30 2 * * *` for 02:30".to_owned(),
+        0..=4 if text.starts_with("every") => {
+            ": write five, such as `*/5 * * * *`; an interval is `every(Duration::from_secs(300))` or `--every 5m`"
+                .to_owned()
+        }
         0..=4 => ": write five, such as `*/5 * * * *`".to_owned(),
         6 if has_year => {
             ": a crontab has no year: leave it out; the first and the last year are `from(..)` and `until(..)`"

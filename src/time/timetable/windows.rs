@@ -72,8 +72,12 @@ pub(crate) fn time_of_day(method: &str, text: &str) -> Result<NaiveTime, String>
     let plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b':');
     let two_digits = text.split_once(':').is_some_and(|(_, minute)| minute.len() == 2);
     NaiveTime::parse_from_str(text, "%H:%M").ok().filter(|_| plain && two_digits).ok_or_else(|| {
+        let several =
+            if text.contains(',') { "; for two times, use `twice_daily_at(2, 14, 30)` or two events" } else { "" };
         let text = Quoted::new(text);
-        format!("`{method}`: {text} is not a time of day from 00:00 to 23:59, written as hh:mm, such as `02:30`")
+        format!(
+            "`{method}`: {text} is not a time of day from 00:00 to 23:59, written as hh:mm, such as `02:30`{several}"
+        )
     })
 }
 

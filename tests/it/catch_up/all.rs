@@ -230,6 +230,14 @@ fn a_definition_that_cannot_keep_it_is_refused() {
             AddErrorKind::OutOfRange,
             ["catch_up_all(30s)", "use 1m to a year"],
         ),
+        (
+            Event::call("e", |_| {}).daily().on_one_server().catch_up_all(6 * HOUR, 7),
+            AddErrorKind::OutOfRange,
+            [
+                "`catch_up_all(6h)`: this window has one occurrence at most, because they are at least 1d apart",
+                "`catch_up(6h)`",
+            ],
+        ),
         (base().once_per(Period::Day).catch_up_all(day, 5), AddErrorKind::Conflict, ["once_per", "catch_up(..)"]),
         (
             base().on_one_server().catch_up(day).catch_up_all(day, 5),

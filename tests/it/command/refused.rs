@@ -149,7 +149,8 @@ fn a_lease_that_ends_before_the_command_can_be_stopped() {
     let half_a_minute = |term: &str| {
         format!(
             "its lease of {term} is too short for a `grace(30s)`: it must last at least 62s, twice the sum of the grace \
-             and the 1s that a kill may take: let the `lease_term(..)` or the `without_overlapping_for(..)` be longer, or the `grace(..)` shorter"
+             and the 1s that a kill may take: let the `lease_term(..)` or the `without_overlapping_for(..)` be longer, or the `grace(..)` shorter; the \
+             default of `lease_term(..)` is the `with_lease_term(..)` of the schedule"
         )
     };
     let (grace, too_long) = (|event: Event| event.grace(29 * SECOND), |event: Event| event.grace(30 * SECOND));

@@ -1,5 +1,6 @@
 //! Blocking calls inside another runtime: nothing hangs, and a call that cannot run says what to do.
 
+use chrono::TimeDelta;
 use tokio::task::{LocalSet, spawn_blocking};
 use tokio::time::timeout;
 
@@ -75,6 +76,29 @@ fn events_of_another_runtime_run_while_their_neighbours_are_told() {
         assert!(entry(&report, "here").to_string().contains("use `run_due_async`"), "{report}");
         assert!(ran(&report, "elsewhere").is_success(), "{report}");
     }
+}
+
+#[test]
+fn a_loop_that_blocks_the_only_thread_says_what_to_use() {
+    let (runtime, shutdown) = (one_thread(), Shutdown::new());
+    let (sender, reports) = mpsc::channel();
+    let ends = shutdown.clone();
+    let schedule = Schedule::in_process().with_runtime(runtime.handle().clone()).on_report(move |report| {
+        sender.send(report.clone()).expect("the test listens");
+        ends.trigger();
+    });
+    schedule.add(Event::spawn("e", |_| async {}).every_second()).unwrap();
+    runtime.block_on(async { schedule.work(&shutdown) });
+    let of_work = reports.recv().expect("it has ticked");
+    let of_a_minute = runtime.block_on(async { schedule.run_minute(noon() + TimeDelta::seconds(58)) });
+    for report in [of_work, of_a_minute] {
+        assert!(entry(&report, "e").to_string().contains("`work_async`"), "{report}");
+    }
+    // Another thread does not block the runtime.
+    let handle = runtime.handle().clone();
+    let _in_runtime = handle.enter();
+    thread::spawn(move || runtime.block_on(async { tokio::time::sleep(PATIENCE).await }));
+    assert!(!schedule.run_minute(noon() + TimeDelta::seconds(58)).is_failure());
 }
 
 #[test]

@@ -83,7 +83,7 @@ fn a_fixed_guard_ends_with_its_term() {
 fn a_store_that_can_not_extend_has_fixed_guards_only() {
     let store = Arc::new(plain());
     let error = LeaseGuard::acquire(&store, lease("g"), Term::MAX).unwrap_err();
-    let advice = "this store can't extend a lease, which `acquire` needs: use `acquire_for`";
+    let advice = "this store can't extend a lease, which `acquire` and `acquire_within` need: use `acquire_for`";
     assert_eq!((error.is_unsupported(), format!("{error:?}")), (true, advice.to_owned()));
     let guard = LeaseGuard::acquire_for(&store, lease("g"), Term::MAX).unwrap().expect("nobody holds it");
     assert!(LeaseGuard::acquire_for(&store, lease("g"), Term::MAX).unwrap().is_none());
@@ -93,7 +93,7 @@ fn a_store_that_can_not_extend_has_fixed_guards_only() {
 #[test]
 fn a_term_that_would_be_renewed_all_the_time_is_refused() {
     let error = LeaseGuard::acquire(&MemoryMutex::new(), lease("g"), millis(99)).unwrap_err();
-    let advice = "could not create lease/g: the term is 99ms, but `acquire` needs 100ms or longer: use `acquire_for`";
+    let advice = "could not create lease/g: the term is 99ms, but `acquire` and `acquire_within` need 100ms or longer: use `acquire_for`";
     assert_eq!(format!("{error:?}"), advice);
     let store = MemoryMutex::with_clock(ManualClock::at(noon()));
     assert!(LeaseGuard::acquire(&store, lease("g"), millis(100)).unwrap().is_some());

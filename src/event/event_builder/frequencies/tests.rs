@@ -262,8 +262,13 @@ fn words_of_which_one_would_be_lost_are_refused() {
          `days([..])`"
     );
     assert_eq!(
+        refusal(event().weekly_on(Weekday::Mon, "09:00").weekly_on(Weekday::Thu, "17:00")).expect("they differ"),
+        "event `x`: its hour is set twice, as `9` by `weekly_on(..)` and as `17` by `weekly_on(..)`: leave one of them out, or add \
+         an event for each time; two hours with one minute are `twice_daily_at(2, 14, 30)`"
+    );
+    assert_eq!(
         refusal(event().every_second().every_ten_seconds()).expect("they differ"),
-        "event `x`: `every(..)` is called twice with different values: remove one of the two"
+        "event `x`: `every(..)` is called twice, with `1s` and `10s`: remove one of the two"
     );
 }
 
@@ -323,7 +328,8 @@ fn an_expression_says_all_of_it() {
         (cron(event()).monthly(), "monthly()"),
     ] {
         let beside = format!(
-            "event `x`: both the crontab `0 9 * * 1` and `{method}` say when it is due: leave one of the two out"
+            "event `x`: both the crontab `0 9 * * 1` and `{method}` say when it is due: leave one of the two out, or use \
+             methods for all of it, such as `weekly_on(Weekday::Mon, \"09:00\")`"
         );
         assert_eq!(refusal(event), Some(beside));
     }
@@ -333,6 +339,7 @@ fn an_expression_says_all_of_it() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn what_no_crontab_can_say_is_refused_by_name() {
     for (event, message) in vec![
         (event().hourly_at(60), "`hourly_at(..)`: minute 60 is outside of 0-59"),
@@ -371,16 +378,34 @@ fn what_no_crontab_can_say_is_refused_by_name() {
             event().days([]),
             "`days(..)`: the list is empty, so the event would never be due: write at least one day of week",
         ),
-        (event().monthly_on(32, "02:30"), "`monthly_on(..)`: day of month 32 is outside of 1-31"),
-        (event().monthly_on(0, "02:30"), "`monthly_on(..)`: day of month 0 is outside of 1-31"),
-        (event().twice_monthly(1, 32, "02:30"), "`twice_monthly(..)`: day of month 32 is outside of 1-31"),
-        (event().days_of_month(1..), "`days_of_month(..)`: day of month 32 is outside of 1-31"),
+        (
+            event().monthly_on(32, "02:30"),
+            "`monthly_on(..)`: day of month 32 is outside of 1-31: the last day is `last_day_of_month(..)`",
+        ),
+        (
+            event().monthly_on(0, "02:30"),
+            "`monthly_on(..)`: day of month 0 is outside of 1-31: the last day is `last_day_of_month(..)`",
+        ),
+        (
+            event().twice_monthly(1, 32, "02:30"),
+            "`twice_monthly(..)`: day of month 32 is outside of 1-31: the last day is `last_day_of_month(..)`",
+        ),
+        (
+            event().days_of_month(1..),
+            "`days_of_month(..)`: day of month 32 is outside of 1-31: the last day is `last_day_of_month(..)`",
+        ),
         (
             event().days_of_month([]),
             "`days_of_month(..)`: the list is empty, so the event would never be due: write at least one day of month",
         ),
-        (event().quarterly_on(32, "02:30"), "`quarterly_on(..)`: day of month 32 is outside of 1-31"),
-        (event().yearly_on(Month::May, 0, "02:30"), "`yearly_on(..)`: day of month 0 is outside of 1-31"),
+        (
+            event().quarterly_on(32, "02:30"),
+            "`quarterly_on(..)`: day of month 32 is outside of 1-31: the last day is `last_day_of_month(..)`",
+        ),
+        (
+            event().yearly_on(Month::May, 0, "02:30"),
+            "`yearly_on(..)`: day of month 0 is outside of 1-31: the last day is `last_day_of_month(..)`",
+        ),
         (
             event().yearly_on(Month::February, 30, "02:30"),
             "`yearly_on(..)`: day 30 of the month never comes in month 2: the end of a month is `last_day_of_month(..)`",
@@ -414,6 +439,9 @@ fn what_no_crontab_can_say_is_refused_by_name() {
         |time: &str| event().hourly().unless_between(time, "17:00"),
         |time: &str| event().hourly().unless_between("08:00", time),
     ] {
+        let several = "`02:30,14:30` is not a time of day from 00:00 to 23:59, written as hh:mm, such as `02:30`; for two times, use \
+                       `twice_daily_at(2, 14, 30)` or two events";
+        assert!(refusal(event("02:30,14:30")).is_some_and(|refusal| refusal.ends_with(several)));
         let message = "`24:00` is not a time of day from 00:00 to 23:59, written as hh:mm, such as `02:30`";
         assert!(refusal(event("24:00")).is_some_and(|refusal| refusal.ends_with(message)));
         assert_eq!(refusal(event("23:59")), None);
@@ -430,12 +458,12 @@ fn what_no_interval_and_no_span_can_be_is_refused_by_name() {
         (
             event().every(seconds(90)).anchored_at(instant("2026-01-05T00:00:00.5Z")),
             "`anchored_at(2026-01-05T00:00:00.500Z)` is not at the start of a second, so ticks would miss it: \
-             write `2026-01-05T00:00:00Z`",
+             write `2026-01-05T00:00:00Z`, or, for a computed time, `.duration_trunc(TimeDelta::seconds(1))` of chrono",
         ),
         (
             event().every(seconds(120)).anchored_at(instant("2026-01-05T00:00:30Z")),
             "`anchored_at(2026-01-05T00:00:30Z)` is not at the start of a minute, so ticks would miss it: \
-             write `2026-01-05T00:00:00Z`",
+             write `2026-01-05T00:00:00Z`, or, for a computed time, `.duration_trunc(TimeDelta::minutes(1))` of chrono",
         ),
         (
             event().anchored_at(instant("2026-01-05T00:00:00Z")),
@@ -482,7 +510,7 @@ fn what_no_interval_and_no_span_can_be_is_refused_by_name() {
         (
             event().at(instant("2026-01-05T00:00:30Z")),
             "`at(2026-01-05T00:00:30Z)` is not at the start of a minute, so ticks would miss it: write \
-             `2026-01-05T00:00:00Z`",
+             `2026-01-05T00:00:00Z`, or, for a computed time, `.duration_trunc(TimeDelta::minutes(1))` of chrono",
         ),
         (
             event().at(instant("1969-01-05T00:00:00Z")),
@@ -491,7 +519,7 @@ fn what_no_interval_and_no_span_can_be_is_refused_by_name() {
         ),
         (
             event().at(instant("2026-01-05T00:00:00Z")).at(instant("2026-01-06T00:00:00Z")),
-            "`at(..)` is called twice with different values: remove one of the two",
+            "`at(..)` is called twice, with `2026-01-05T00:00:00Z` and `2026-01-06T00:00:00Z`: remove one of the two",
         ),
         (
             event().daily().from(instant("2026-01-05T00:00:00Z")).until(instant("2026-01-05T00:00:00Z")),
@@ -500,8 +528,8 @@ fn what_no_interval_and_no_span_can_be_is_refused_by_name() {
         ),
         (
             event().daily().from(instant("2026-01-05T00:01:00Z")).until(instant("2026-01-06T00:00:00Z")),
-            "`daily at 00:00, from 2026-01-05 00:01, until 2026-01-06 00:00` is never due between the years 1970 and 2100: \
-             change a part of it, or leave a part out",
+            "`daily at 00:00, from 2026-01-05 00:01, until 2026-01-06 00:00` is never due, because its first time is \
+             2026-01-06T00:00:00Z: let `until(2026-01-06T00:00:00Z)` be later than that",
         ),
         (
             event().every_days(14, date("2026-03-10")).mondays().daily_at("09:00"),
@@ -510,8 +538,8 @@ fn what_no_interval_and_no_span_can_be_is_refused_by_name() {
         ),
         (
             event().every_days(14, date("2026-03-10")).tuesdays().until(instant("1970-01-02T00:00:00Z")),
-            "`at 00:00, on Tuesdays, every 14 days from 2026-03-10, until 1970-01-02 00:00` is never due between the years \
-             1970 and 2100: change a part of it, or leave a part out",
+            "`at 00:00, on Tuesdays, every 14 days from 2026-03-10, until 1970-01-02 00:00` is never due, because its \
+             first time is 1970-01-13T00:00:00Z: let `until(1970-01-02T00:00:00Z)` be later than that",
         ),
         (event().every_days(0, date("2026-01-05")), "`every_days(0, 2026-01-05)` would never be due: write 1 or more"),
         (
