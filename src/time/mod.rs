@@ -14,7 +14,7 @@ pub use clock::manual::ManualClock;
 pub use clock::moment::Moment;
 pub use crontab::Crontab;
 pub use crontab::error::CrontabError;
-pub use frequency::one_or_more::{ListOf, OneOrMore};
+pub use frequency::one_or_more::OneOrMore;
 pub use tick::Tick;
 pub use timetable::clock_change::ClockChange;
 pub use zone::UnknownZone;

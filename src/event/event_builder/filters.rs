@@ -6,7 +6,6 @@ use super::Event;
 use crate::base::escape::Quoted;
 use crate::event::add_error::AddErrorKind;
 use crate::event::filter::{Environments, Filter, is_one_name};
-use crate::time::frequency::one_or_more::ListOf;
 use crate::time::tick::Tick;
 
 /// Conditions for a run. Checking them needs no request to the store.
@@ -34,7 +33,7 @@ impl Event {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn environments<E: Into<Arc<str>>>(self, names: impl ListOf<E>) -> Self {
+    pub fn environments<E: Into<Arc<str>>>(self, names: impl IntoIterator<Item = E>) -> Self {
         let names: Arc<[Arc<str>]> = names.into_iter().map(Into::into).collect();
         let event = if names.is_empty() || names.iter().any(|name| name.is_empty()) {
             let message =

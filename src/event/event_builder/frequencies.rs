@@ -11,7 +11,7 @@ use super::Event;
 use crate::event::add_error::AddErrorKind;
 use crate::event::filter::Filter;
 use crate::time::crontab::field_set::{Field, FieldSet};
-use crate::time::frequency::one_or_more::{ListOf, OneOrMore};
+use crate::time::frequency::one_or_more::OneOrMore;
 use crate::time::timetable::windows::Window;
 
 /// Defines the methods without arguments, in the sections of the page `timetables.md`. Each line has the method, its
@@ -292,7 +292,7 @@ impl Event {
 impl Event {
     /// Makes the event due on these days of the week, at the times that other methods set: `* * * * 1,3` for Monday and
     /// Wednesday.
-    pub fn days(self, days: impl ListOf<Weekday>) -> Self {
+    pub fn days(self, days: impl IntoIterator<Item = Weekday>) -> Self {
         self.numbers("days(..)", Field::DayOfWeek, days.into_iter().map(|day| day.num_days_from_sunday()))
     }
 
@@ -315,7 +315,7 @@ impl Event {
 
     /// Makes the event due on these days of each month at midnight, unless another method sets the time: `0 0 1,11,21 *
     /// *` for `[1, 11, 21]`.
-    pub fn days_of_month(self, days: impl ListOf<u32>) -> Self {
+    pub fn days_of_month(self, days: impl IntoIterator<Item = u32>) -> Self {
         self.timed(|words| {
             words.default_to_zero("days_of_month(..)", &[Field::Hour, Field::Minute]).set_numbers(
                 "days_of_month(..)",

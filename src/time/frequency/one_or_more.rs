@@ -1,26 +1,4 @@
-//! A list of values, or one value.
-
-/// The argument of a method that takes a list: an array, a [`Vec`], or another iterator of values of the type `T`.
-///
-/// ```
-/// use soloist::Event;
-/// use soloist::time::ListOf;
-///
-/// fn salaries(days: impl ListOf<u32>) -> Event {
-///     Event::call("salaries", |_| {}).days_of_month(days)
-/// }
-/// let event = salaries([1, 15]);
-/// ```
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is no list of the values that this method takes",
-    label = "this is no such list",
-    note = "write a list, also for one value: `environments([\"production\"])`, `days([Weekday::Mon])`, `days_of_month([15])`"
-)]
-pub trait ListOf<T>: IntoIterator<Item = T> {}
-
-// Without this attribute, the error for a text would offer its characters as a list.
-#[diagnostic::do_not_recommend]
-impl<T, L: IntoIterator<Item = T>> ListOf<T> for L {}
+//! One value, or a list of values.
 
 /// The argument of a method that takes one value or several values: a minute or a day of the week, or an array or a
 /// [`Vec`] of these.
