@@ -47,11 +47,11 @@ pub(super) fn of_schedule(name: String) -> Command {
         .subcommand(
             about("backfill", "Run the past occurrences of an event again, oldest first, whether or not they ran")
                 .arg(event())
-                .arg(option("from", "TIME").required(true).help(
+                .arg(option("from", "TIME").required(true).allow_hyphen_values(true).help(
                     "The beginning of the range: 2026-03-01, or 2026-03-01 12:00 (on the clocks of the event's zone), or \
                      2026-03-01T12:00:00Z",
                 ))
-                .arg(option("to", "TIME").help("The end of the range: the first time that is not in it [default: now]"))
+                .arg(option("to", "TIME").allow_hyphen_values(true).help("The end of the range: the first time that is not in it [default: now]"))
                 .arg(
                     option("most", "N")
                         .value_parser(number::<u16>(1, 10_000))

@@ -42,7 +42,8 @@ use crate::schedule::service::as_futures::on_a_thread;
 /// book](https://docs.rs/crate/soloist/latest/source/docs/guide/operators.md) describes each command, its JSON, and the
 /// exit codes.
 ///
-/// `schedule` is called after the arguments were parsed, but not for `--help`. If `schedule` fails, its error is
+/// Pass the function `schedule` itself, without calling it: it is called after the arguments were parsed, but not for
+/// `--help`. If `schedule` fails, its error is
 /// printed, and the exit code is 1.
 ///
 /// ```no_run

@@ -327,9 +327,10 @@ fn check_arguments(arguments: &ArgMatches) -> Result<(), CommandFailure> {
 
 fn not_due(arguments: &ArgMatches) -> String {
     let every = text(arguments, "every");
+    let zone = arguments.get_one::<String>("timezone").map_or("local", String::as_str);
     format!(
-        "\"{every}\" was not due in the last 5 minutes: write the same times in --every as in the crontab; to run the command now, \
-         leave out --every and --on-one-server"
+        "\"{every}\" was not due in the last 5 minutes: write the same times in --every as in the crontab (their zone here is {zone}; \
+         for CRON_TZ, write --timezone); to run the command now, leave out --every and --on-one-server"
     )
 }
 

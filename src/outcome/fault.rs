@@ -99,7 +99,7 @@ struct NotStarted(BoxError);
 
 /// The error of a future that its runtime dropped before the future was ready.
 #[derive(Debug, thiserror::Error)]
-#[error("the runtime of the event ended, or dropped the task")]
+#[error("the runtime of the event ended, or dropped the task: keep the runtime until the schedule has ended")]
 pub(crate) struct TaskDropped;
 
 /// The failure of one hook of a run.

@@ -711,6 +711,14 @@ fn what_is_wrong_is_said_and_pointed_at() {
             "0 30 2 * * *",
         ),
         (
+            "0 9 ? * MON-FRI *",
+            &format!(
+                "`0 9 ? * MON-FRI *`: 6 fields {FIELDS}: the sixth field is the year of AWS: leave it out; Sunday is 0 or 7 here, \
+                 and 1 in AWS"
+            ),
+            "0 9 ? * MON-FRI *",
+        ),
+        (
             "30 2 * * fri 2027",
             &format!(
                 "`30 2 * * fri 2027`: 6 fields {FIELDS}: a crontab has no year: leave it out; the first and the last year \

@@ -51,7 +51,9 @@ pub(in crate::cli) fn print_parse_error(mut error: clap::Error, usage: u8, hint:
 fn is_similar(error: &clap::Error, suggested: ContextKind) -> bool {
     let without_dashes = |name: &String| name.trim_start_matches('-').to_owned();
     let typed: Vec<String> = wrong_names(error).iter().map(without_dashes).collect();
-    names(error, suggested).iter().map(without_dashes).any(|suggested| {
+    // `--help` and `--version` are the way out of no error.
+    let helps = |name: &String| name != "help" && name != "version";
+    names(error, suggested).iter().map(without_dashes).filter(helps).any(|suggested| {
         let is_like = |typed: &String| did_you_mean(typed, iter::once(&*suggested)).is_some();
         typed.iter().any(|typed| typed.starts_with(&suggested) || is_like(typed))
     })

@@ -134,6 +134,16 @@ pub(super) const UNEXPECTED: &[(&[&str], &[&str], &str)] = &[
         &["--notify", "--mail", "--on-failure", "--on-error", "--on-success"],
         "Let a shell do this: -- sh -c 'COMMAND || NOTIFY'.",
     ),
+    (
+        &["soloist run"],
+        &["--detach", "-d", "--daemon", "--background"],
+        "soloist run ends after its command: write & at the end of the line, or use a service of systemd.",
+    ),
+    (
+        &["soloist run"],
+        &["--instance", "--hostname", "--server"],
+        "Set the name of this process in the variable SOLOIST_INSTANCE.",
+    ),
     (&["soloist run"], &["--no-wait", "--nowait"], "Leave it out: without --wait, soloist does not wait."),
     (
         &["soloist run"],
@@ -202,17 +212,19 @@ pub(super) const UNEXPECTED: &[(&[&str], &[&str], &str)] = &[
         &["ls", "ps", "show", "events"],
         "To list the events, write: list. To list the held leases, write: locks.",
     ),
+    (&["<COMMAND>"], &["add", "create", "remove", "delete"], "The program adds its events, with schedule.add(..)."),
     (&["<COMMAND>"], &["start", "daemon", "serve"], "To run due events until this process is stopped, write: work."),
     (
         &["<COMMAND>"],
         &["schedule:run", "schedule:list", "schedule:work", "schedule:test"],
         "Leave schedule: out: write run, list or work, or for one event: run-one EVENT.",
     ),
+    (&["completions"], &["--shell", "-s"], "Write the shell without an option: completions bash."),
     (&["unlock"], &["--all", "-a", "--prefix"], "unlock frees one name: write unlock NAME. locks lists the names."),
     (&["unlock"], &["--timeout", "-t"], "Write how long to wait for the holder as --wait 30s."),
     (
         &["unlock"],
-        &["-f"],
+        &["-f", "--now", "-9"],
         "Without an option, unlock asks the holder to stop. To free the lease at once, even if its holder may still be \
          running, write --force.",
     ),
@@ -221,14 +233,24 @@ pub(super) const UNEXPECTED: &[(&[&str], &[&str], &str)] = &[
     (&["locks", "list", "status"], &["--all", "-a"], "Leave it out: without a name, this command shows all."),
     (
         &["log"],
-        &["--since", "--last", "--limit", "--tail", "-n", "-f", "--follow"],
-        "Leave it out: log shows all runs that are kept.",
+        &["--since", "--last", "--limit", "--tail", "-n", "-f", "--follow", "--failed", "--status"],
+        "Leave it out: log shows all runs that are kept. To choose some, write log EVENT --json, and filter with jq.",
     ),
     (&["log", "locks", "list", "next", "status"], &["-o", "--output", "--format"], "For JSON, write --json."),
     (
         &["check", "pause", "paused", "resume", "unlock"],
         &["--json", "-o", "--output", "--format"],
         "This command prints no JSON; log and locks have --json.",
+    ),
+    (
+        &["resume"],
+        &["--in", "--at", "--for", "--after"],
+        "resume ends a pause now. To let it end later, write: pause EVENT --for 2h.",
+    ),
+    (
+        &["pause"],
+        &["--from", "--to"],
+        "A pause begins now. Write its length as --for 8h. An event that must not run at night has `unless_between(..)`.",
     ),
     (&["pause"], &["--until", "--duration", "--timeout", "--hours", "-t"], "Write the length of the pause: --for 4d."),
     (&["pause"], &["--reason", "--message", "-m"], "Write the reason as --why TEXT."),
@@ -255,7 +277,13 @@ pub(super) const UNEXPECTED: &[(&[&str], &[&str], &str)] = &[
     ),
     (
         &["--store"],
-        &["--url", "--redis", "--database", "--db", "--host", "--password"],
+        &["--password", "--pass", "--user", "--username", "--port", "-a"],
+        "The login and the port belong in the URL of the store: redis://:PASSWORD@HOST:6379. Set it in SOLOIST_STORE, because \
+         other users can see the arguments of a process.",
+    ),
+    (
+        &["--store"],
+        &["--url", "--redis", "--database", "--db", "--host"],
         "Write the store as --store URL, such as file:/var/lib/locks or redis://….",
     ),
     (
@@ -276,6 +304,17 @@ pub(super) const UNEXPECTED: &[(&[&str], &[&str], &str)] = &[
         "To run past occurrences again, write: backfill EVENT --from TIME --to TIME.",
     ),
     (&["run", "run-one", "work"], &["--dry-run"], "Only backfill has --dry-run. To see what is due when, write: list."),
+    (&["work"], &["-v", "--verbose"], "Leave it out: work prints each step."),
+    (
+        &["run", "run-one", "work", "list"],
+        &["--env", "--environment", "--timeout", "--timezone", "--retry", "--log"],
+        "Leave it out: the program sets this for its schedule and its events.",
+    ),
+    (
+        &["backfill"],
+        &["--date", "--day", "--on"],
+        "For one day, write its beginning and end: --from 2026-11-26 --to 2026-11-27.",
+    ),
     (&["work"], &["--interval", "--every", "--poll"], "Leave it out: work wakes up when an event is due."),
     (
         &["backfill"],

@@ -371,6 +371,9 @@ fn wrong_count(text: &str) -> CrontabError {
                 .to_owned()
         }
         0..=4 => ": write five, such as `*/5 * * * *`".to_owned(),
+        6 if [2, 4].iter().any(|at| lists(text).nth(*at) == Some("?")) => {
+            ": the sixth field is the year of AWS: leave it out; Sunday is 0 or 7 here, and 1 in AWS".to_owned()
+        }
         6 if has_year => {
             ": a crontab has no year: leave it out; the first and the last year are `from(..)` and `until(..)`"
                 .to_owned()
