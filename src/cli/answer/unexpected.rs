@@ -306,7 +306,7 @@ pub(super) const UNEXPECTED: &[(&[&str], &[&str], &str)] = &[
     (&["run", "run-one", "work"], &["--dry-run"], "Only backfill has --dry-run. To see what is due when, write: list."),
     (&["work"], &["-v", "--verbose"], "Leave it out: work prints each step."),
     (
-        &["run", "run-one", "work", "list"],
+        &["run", "run-one", "work"],
         &["--env", "--environment", "--timeout", "--timezone", "--retry", "--log"],
         "Leave it out: the program sets this for its schedule and its events.",
     ),
