@@ -10,7 +10,7 @@ use soloist_model::queue::{
 };
 use soloist_model::{Admit, Broken, Variant, breaks, holds, promises};
 
-/// Also tries the orders in which a task fails, and starts again.
+/// Checks every order, also those in which a task fails and starts again.
 #[test]
 fn the_promises_hold_where_the_store_admits_at_once() {
     holds(Variant { admit: Admit::AtOnce, broken: None, faults: 1, retries: true });
