@@ -208,7 +208,8 @@ impl Command {
     /// without a path must be in a directory of the `PATH` of the command. cron sets a short `PATH`, so such a program is
     /// often not found under cron.
     fn advice_if_missing(&self, error: &io::Error) -> Option<String> {
-        if self.arguments.is_none() || error.kind() != io::ErrorKind::NotFound {
+        let is_missing = error.kind() == io::ErrorKind::NotFound || self.program == "."; // `.` is a directory
+        if self.arguments.is_none() || !is_missing {
             return None;
         }
         if let Some(advice) = self.advice_on_shell_line() {

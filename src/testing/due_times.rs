@@ -22,8 +22,11 @@ struct WallTime {
 impl WallTime {
     #[track_caller]
     fn read(text: &str) -> Self {
+        let is_half = |zone: &str| ["AM", "PM"].iter().any(|half| zone.eq_ignore_ascii_case(half));
         let (time, zone) = match text.rsplit_once(' ') {
-            Some((time, zone)) if !zone.starts_with(|first: char| first.is_ascii_digit()) => (time, Some(zone)),
+            Some((time, zone)) if !zone.starts_with(|first: char| first.is_ascii_digit()) && !is_half(zone) => {
+                (time, Some(zone))
+            }
             _ => (text, None),
         };
         // A closure must not panic here: `#[track_caller]` has no effect on closures, so the panic would name this file
@@ -36,7 +39,7 @@ impl WallTime {
         let midnight = || NaiveDate::parse_from_str(time, "%Y-%m-%d").ok()?.and_hms_opt(0, 0, 0);
         let time = in_form("%Y-%m-%d %H:%M").or_else(|| in_form("%Y-%m-%d %H:%M:%S")).or_else(midnight);
         let Some(time) = time else {
-            panic!("{text:?} is no time: write 2026-03-01, 2026-03-01 02:30 or 2026-03-01 02:30 Europe/Berlin")
+            panic!("{text:?} is no time: write 2026-03-01, 2026-03-01 14:30 or 2026-03-01 14:30 Europe/Berlin")
         };
         Self { time, zone }
     }

@@ -355,7 +355,8 @@ impl TimetableSpec {
                 "name all days in one `days_of_month([..])`, or with the last one in `cron(\"0 9 1,L * *\")`"
             }
             Field::Hour | Field::Minute => {
-                "add an event for each time; two hours with one minute are `twice_daily_at(2, 14, 30)`"
+                "add an event for each time; two hours with one minute are `twice_daily_at(2, 14, 30)`, and \
+                 a minute of every second hour is `every_two_hours_at(30)`"
             }
             Field::Month => "say all of it in one `cron(..)`",
         };

@@ -1002,6 +1002,11 @@ fn what_others_write_is_refused_with_what_to_write_instead() {
             "`@reboot`: it means the start of the machine, not a time: run the task when your program starts",
             "@reboot",
         ),
+        (
+            "@biweekly",
+            "`@biweekly`: no such nickname: for every second week, write `every_weeks(2, date)`",
+            "@biweekly",
+        ),
         ("@every_minute", "`@every_minute`: no such nickname: write `* * * * *`", "@every_minute"),
         ("@dialy", "`@dialy`: no such nickname: did you mean `@daily`?", "@dialy"),
         (

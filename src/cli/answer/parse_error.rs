@@ -117,6 +117,9 @@ fn hints(error: &clap::Error) -> Vec<&'static str> {
                 "--log keeps the last runs in the store. To write the output of the command to a file, end the line with >>FILE.",
             );
         }
+        Wrong::ValueValidation if is_named("--next <N>") => {
+            hints.push("--next is a number of due times. To look ahead for a time, write: next --for 2h.");
+        }
         Wrong::ValueValidation if is_named("--retry <N>") => {
             hints.push("For no retry, leave --retry and --retry-after out.");
         }

@@ -136,6 +136,22 @@ pub(super) const UNEXPECTED: &[(&[&str], &[&str], &str)] = &[
     ),
     (
         &["soloist run"],
+        &["--between", "--unless-between", "--weekdays", "--days", "--hours"],
+        "Write the hours and days in the crontab, as in --every '*/5 8-16 * * 1-5'.",
+    ),
+    (
+        &["soloist run"],
+        &["--once-per", "--period"],
+        "To run once a day in the whole fleet, write --on-one-server --every '0 3 * * *'. Event::once_per needs a program in \
+         Rust.",
+    ),
+    (
+        &["soloist run"],
+        &["-o", "--close", "-F", "--no-fork", "-u", "--unlock"],
+        "Leave it out: the lease ends with the command and all processes that it has started.",
+    ),
+    (
+        &["soloist run"],
         &["--detach", "-d", "--daemon", "--background"],
         "soloist run ends after its command: write & at the end of the line, or use a service of systemd.",
     ),
@@ -304,11 +320,17 @@ pub(super) const UNEXPECTED: &[(&[&str], &[&str], &str)] = &[
         "To run past occurrences again, write: backfill EVENT --from TIME --to TIME.",
     ),
     (&["run", "run-one", "work"], &["--dry-run"], "Only backfill has --dry-run. To see what is due when, write: list."),
+    (&["work"], &["--once"], "To run the events that are due now, and then to end, write: run."),
     (&["work"], &["-v", "--verbose"], "Leave it out: work prints each step."),
     (
         &["run", "run-one", "work"],
         &["--env", "--environment", "--timeout", "--timezone", "--retry", "--log"],
         "Leave it out: the program sets this for its schedule and its events.",
+    ),
+    (
+        &["backfill"],
+        &["--parallel", "--concurrency", "--jobs", "-j"],
+        "Leave it out: a backfill runs its occurrences one after another.",
     ),
     (
         &["backfill"],
@@ -339,7 +361,7 @@ pub(super) const UNEXPECTED: &[(&[&str], &[&str], &str)] = &[
     ),
     (
         &["run", "list", "status", "work"],
-        &[WORD, "--event", "--name"],
+        &[WORD, "--event", "--events", "--name", "--only", "--filter", "--tag"],
         "This command takes no event. Write run-one EVENT to run one event, due or not, and log EVENT for its runs.",
     ),
     // `soloist` has both options.

@@ -101,6 +101,10 @@ mod tests {
         let cases = [
             ("localhost", "has no scheme: it begins with mysql://"),
             ("http://u:secret@h/app", "has an unknown scheme: write mysql or mariadb"),
+            (
+                "mysql:host=127.0.0.1;port=3306;dbname=app",
+                "is not well-formed: write mysql://user:password@host:3306/database",
+            ),
             ("mysql://", "is not well-formed: write mysql://user:password@host:3306/database"),
             ("mysql://u:secret@h:port/app", "is not well-formed: write mysql://user:password@host:3306/database"),
             ("mysql://h/app", "has no user: write mysql://user:password@host/database"),

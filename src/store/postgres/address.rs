@@ -187,6 +187,10 @@ mod tests {
             ("postgres://u:p@h/app?pass=secret", &unknown("did you mean `password`? It")),
             ("postgres://u:p@h/app?prefix=secret", &unknown("did you mean `table`? It")),
             ("postgres://u:p@h/app?schema=secret", &unknown("did you mean `table`? It")),
+            (
+                "postgres://u:p@h/app?search_path=shop",
+                &unknown("the schema belongs to the name of the table: table=SCHEMA.soloist_mutexes. It"),
+            ),
             ("postgres://u:p@h/app?ssl-mode=secret", &unknown("did you mean `sslmode`? It")),
             (
                 "postgres://u:p@h/app?sslrootcert=secret",

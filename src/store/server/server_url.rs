@@ -90,7 +90,7 @@ impl<'a> ServerUrl<'a> {
         parsed.refuse_if(rest.contains('#'), "has a #; in a password, write %23 for a #")?;
         parsed.refuse_if(place.trim_start_matches([':', '/']).contains("://"), SECOND_URL)?;
         let behind_login = rest.rsplit('@').next().unwrap_or_default();
-        parsed.refuse_if(behind_login.contains(';'), SEMICOLON)?;
+        parsed.refuse_if(place.starts_with("//") && behind_login.contains(';'), SEMICOLON)?;
         parsed.refuse_if(has_second_question_mark, SECOND_QUESTION_MARK)?;
         let authority = place.strip_prefix("//").unwrap_or_default().split('/').next().unwrap_or_default();
         let mut hosts = authority.rsplit('@').next().unwrap_or_default().split(',');
@@ -152,6 +152,9 @@ impl<'a> ServerUrl<'a> {
             // If the URL has another store's option for the namespace, the message suggests the option of this store: the
             // first option in `of_store`.
             "prefix" | "table" | "schema" => Some(format!("did you mean `{}`?", of_store[0])),
+            "search_path" | "currentSchema" => {
+                Some("the schema belongs to the name of the table: table=SCHEMA.soloist_mutexes.".to_owned())
+            }
             "sentinel_user" | "sentinel_password" => Some(format!("`{name}` is for redis+sentinel://.")),
             "sslrootcert" | "sslcert" | "sslkey" | "ssl-ca" | "ssl-cert" | "ssl-key" | "ssl_ca_certs"
             | "ssl_certfile" | "ssl_keyfile" => Some(format!(

@@ -59,6 +59,8 @@ fn nickname(text: &str) -> Result<[FieldSet; 5], CrontabError> {
             "write `{known}` alone: a time needs the five fields, as in `30 2 * * *`, and a command `Event::exec(..)` or \
              `-- COMMAND`"
         )
+    } else if ["@biweekly", "@fortnightly"].contains(&name) {
+        "no such nickname: for every second week, write `every_weeks(2, date)`".to_owned()
     } else if name == "@reboot" {
         "it means the start of the machine, not a time: run the task when your program starts".to_owned()
     } else {

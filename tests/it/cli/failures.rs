@@ -361,6 +361,9 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
         "'shop ' for '--schedule <NAME>': it begins or ends with a space: remove this space from --schedule or from SOLOIST_APP\n",
     ),
     // An option of another program, or of Rust.
+    ("$S run --name j --between 08:00-17:00 -- true", 64, "as in --every '*/5 8-16 * * 1-5'.\n"),
+    ("$S run --name j --once-per day -- true", 64, "Event::once_per needs a program in Rust.\n"),
+    ("$S run --name j -- . /etc/profile", 69, ": it is built into the shell, and is no program: leave it out, or let "),
     ("$S run --name j --detach -- true", 64, "write & at the end of the line, or use a service of systemd.\n"),
     (
         "$S check --password x",
@@ -686,6 +689,8 @@ const COMMANDS: &[(&str, i32, &str)] = &[
     ("$C run-one --all", 2, "\nTo run all events that are due, write: run.\n"),
     ("$C run-one db:backup --dry-run", 2, "\nOnly backfill has --dry-run. To see what is due when, write: list.\n"),
     ("$C run --at 12:00", 2, "\nTo run past occurrences again, write: backfill EVENT --from TIME --to TIME.\n"),
+    ("$C work --once", 2, "\nTo run the events that are due now, and then to end, write: run.\n"),
+    ("$C list --next 2h", 2, "To look ahead for a time, write: next --for 2h.\n"),
     ("$C work -v", 2, "\nLeave it out: work prints each step.\n"),
     ("$C run-one db:backup --timeout 5m", 2, "the program sets this for its schedule and its events.\n"),
     ("$C backfill db:backup --date 2026-11-26", 2, "--from 2026-11-26 --to 2026-11-27.\n"),

@@ -264,7 +264,8 @@ fn words_of_which_one_would_be_lost_are_refused() {
     assert_eq!(
         refusal(event().weekly_on(Weekday::Mon, "09:00").weekly_on(Weekday::Thu, "17:00")).expect("they differ"),
         "event `x`: its hour is set twice, as `9` by `weekly_on(..)` and as `17` by `weekly_on(..)`: leave one of them out, or add \
-         an event for each time; two hours with one minute are `twice_daily_at(2, 14, 30)`"
+         an event for each time; two hours with one minute are `twice_daily_at(2, 14, 30)`, and a minute of every \
+         second hour is `every_two_hours_at(30)`"
     );
     assert_eq!(
         refusal(event().every_second().every_ten_seconds()).expect("they differ"),
