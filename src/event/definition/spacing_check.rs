@@ -1,4 +1,5 @@
-//! Refuses a minimum hold that lasts until the next occurrence, and a catch-up window that ends before it.
+//! Compares settings with the time between occurrences: refuses a minimum hold that is too long, and a catch-up window
+//! that is too short.
 
 use std::time::Duration;
 
