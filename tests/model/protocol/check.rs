@@ -37,14 +37,14 @@ pub fn holds(variant: Variant) {
 pub fn breaks(variant: Variant, promise: &'static str) {
     let began = Instant::now();
     let until = HasDiscoveries::AnyOf(BTreeSet::from([promise]));
-    let checked = variant.checker().finish_when(until).spawn_bfs().join();
+    let checked = variant.checker().finish_when(until).spawn_dfs().join();
     println!("{variant:?}: {} states, {:?}", checked.unique_state_count(), began.elapsed());
     let path = checked.discovery(promise);
     let path = path.unwrap_or_else(|| panic!("not found: that {variant:?} breaks: {promise}"));
     println!("broken, as it should be: {promise}\n{}", describe(&path));
 }
 
-/// Describes the steps, one a line, and the last state.
+/// Describes the steps, one a line, and the last state. After each step the servers are numbered anew.
 fn describe(path: &Path<Fleet, Action>) -> String {
     let mut text = String::new();
     for (at, action) in path.clone().into_actions().iter().enumerate() {

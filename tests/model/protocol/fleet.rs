@@ -132,6 +132,7 @@ impl Model for Variant {
         if !self.is(Broken::TokenStartsAgain) {
             fleet.count_tokens_anew();
         }
+        fleet.number_servers_anew();
         Some(fleet)
     }
 
@@ -146,7 +147,7 @@ impl Fleet {
         let faulty = self.faults > 0;
         match server.phase {
             Phase::Idle => {
-                // Servers are alike, so that they may as well be numbered in the order of their first ticks.
+                // Servers are alike: of those that have not ticked yet, the first ticks first.
                 let is_next =
                     server.occurrence > 0 || me == 0 || self.servers[usize::from(me) - 1] != Server::default();
                 if is_next && DUE.get(usize::from(server.occurrence)).is_some_and(|due| *due <= self.now) {
@@ -331,10 +332,14 @@ impl Fleet {
             let server = servers[usize::from(owner.server)];
             server.occurrence == owner.occurrence && !matches!(server.phase, Phase::Idle | Phase::Crashed)
         };
-        let before = self.mail.clone();
-        let may_take = |owner: Owner| {
-            before.iter().any(|message| matches!(message, Message::Asked(Request { owner: other, asks: Asks::Admit | Asks::TakeLease | Asks::TakeClaim, .. }) if *other == owner))
-        };
+        let bit = |owner: Owner| 1_u8 << (2 * owner.server + owner.occurrence);
+        let takers = self.mail.iter().fold(0, |takers, message| match message {
+            Message::Asked(Request { owner, asks: Asks::Admit | Asks::TakeLease | Asks::TakeClaim, .. }) => {
+                takers | bit(*owner)
+            }
+            _ => takers,
+        });
+        let may_take = |owner: Owner| takers & bit(owner) != 0;
         self.mail.retain(|message| match message {
             // Drop a reply that no server waits for.
             Message::Answered(request, _) => servers[usize::from(request.owner.server)].waits_for(request),
@@ -378,6 +383,57 @@ impl Fleet {
             *grant = last;
         }
         self.store.last = last;
+    }
+
+    /// Numbers the servers in the order of their states, because they are alike: most states that differ in these
+    /// numbers only become one state.
+    fn number_servers_anew(&mut self) {
+        let mut order = [0, 1, 2];
+        order.sort_by_key(|me| (self.servers[usize::from(*me)], self.traces_of(*me)));
+        if order.is_sorted() {
+            return;
+        }
+        self.servers = order.map(|me| self.servers[usize::from(me)]);
+        let new =
+            |me: u8| (0..SERVERS).zip(order).find_map(|(new, old)| (old == me).then_some(new)).expect("all are there");
+        for message in &mut self.mail {
+            let (Message::Asked(request) | Message::Answered(request, _)) = message;
+            request.owner.server = new(request.owner.server);
+            if let Message::Answered(_, Says::ClaimTaken { by }) = message {
+                *by = new(*by);
+            }
+        }
+        self.mail.sort_unstable();
+        let lease = self.store.lease.iter_mut().map(|entry| &mut entry.owner);
+        for owner in lease.chain(self.store.claims.iter_mut().flatten()) {
+            owner.server = new(owner.server);
+        }
+        for Missed { left_to, cut_off } in &mut self.missed {
+            for servers in [left_to, cut_off] {
+                *servers = (0..SERVERS).filter(|me| *servers >> me & 1 != 0).map(|me| 1 << new(me)).sum();
+            }
+        }
+    }
+
+    /// Returns what the store and the messages have of a server, as bits.
+    fn traces_of(&self, me: u8) -> u64 {
+        let is_mine = |owner: &Owner| owner.server == me;
+        let leased = self.store.lease.iter().filter(|entry| is_mine(&entry.owner)).map(|entry| entry.owner.occurrence);
+        let claimed =
+            self.store.claims.iter().flatten().filter(|owner| is_mine(owner)).map(|owner| 2 + owner.occurrence);
+        let missed = (4..).step_by(2).zip(&self.missed).flat_map(|(at, Missed { left_to, cut_off })| {
+            [(at, left_to), (at + 1, cut_off)]
+                .into_iter()
+                .filter(|(_, servers)| **servers >> me & 1 != 0)
+                .map(|(at, _)| at)
+        });
+        let sent = self.mail.iter().map(|message| match message {
+            Message::Asked(request) => (8, request),
+            Message::Answered(request, _) => (24, request),
+        });
+        let sent = sent.filter(|(_, request)| is_mine(&request.owner));
+        let sent = sent.map(|(at, request)| at + 8 * request.owner.occurrence + request.asks as u8);
+        leased.chain(claimed).chain(missed).chain(sent).fold(0, |traces, at| traces | 1 << at)
     }
 
     pub(crate) fn is_over(&self) -> bool {

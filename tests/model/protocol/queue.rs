@@ -512,7 +512,7 @@ pub fn queue_holds(model: QueueModel) {
 /// Asserts that the flaw of the model breaks this promise.
 #[track_caller]
 pub fn queue_breaks(model: QueueModel, promise: &'static str) {
-    let checked = model.checker().spawn_bfs().join();
+    let checked = model.checker().spawn_dfs().join();
     let path = checked.discovery(promise).map(stateright::Path::into_actions);
     println!(
         "{model:?} breaks {promise:?} by {:?}",
