@@ -70,7 +70,7 @@ pub const THE_LATEST_REPLACES: &str =
 type Occurrence = u8;
 
 /// The progress of a server with the occurrence that it ticks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Step {
     /// The next step is this tick.
     #[default]
@@ -92,7 +92,7 @@ enum Step {
     Crashed,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Member {
     /// The next due occurrence of this server; earlier ones are done.
     due: Occurrence,
@@ -164,7 +164,7 @@ impl Model for QueueModel {
                 Step::Crashed if queue.holds_anything(number) => moves.push(Move::TermsEnd(number)),
                 Step::Crashed => {}
                 Step::Tick => {
-                    // Servers are alike, so that they may as well be numbered in the order of their first ticks.
+                    // Servers are alike: of those that have not ticked yet, the first ticks first.
                     let is_next = member != Member::default() || me == 0 || queue.members[me - 1] != Member::default();
                     let is_next = is_next || self.ticks == Ticks::OneEach;
                     if is_next && usize::from(member.due) < self.count() {
@@ -202,7 +202,11 @@ impl Model for QueueModel {
             }
             Move::TermsEnd(me) => next.let_go(me),
         }
-        (next != *queue).then_some(next)
+        if next == *queue {
+            return None;
+        }
+        next.number_anew(self);
+        Some(next)
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
@@ -255,6 +259,34 @@ impl QueueModel {
 }
 
 impl Queue {
+    /// Numbers the servers in the order of their states, if they are alike, and the places in the order of their tokens,
+    /// unless their numbers count: most states that differ in these numbers only become one state.
+    fn number_anew(&mut self, model: &QueueModel) {
+        if model.ticks == Ticks::All {
+            let holds = |held: Option<u8>, me: &u8| held == Some(*me);
+            let mut order = [0, 1, 2, 3];
+            order[..model.count()].sort_by_key(|me| {
+                let held = (self.line.map(|held| holds(held, me)), self.waiters.map(|held| holds(held, me)));
+                (self.members[usize::from(*me)], holds(self.lease, me), held)
+            });
+            self.members = order.map(|me| self.members[usize::from(me)]);
+            for held in self.places.iter_mut().chain(&mut self.line).chain(&mut self.waiters).chain([&mut self.lease]) {
+                *held = held.and_then(|me| (0..).zip(order).find_map(|(new, old)| (old == me).then_some(new)));
+            }
+        }
+        if !matches!(model.flaw, Some(QueueFlaw::CountsPlaces | QueueFlaw::TakesTheLastPlace)) {
+            let mut order = [0, 1, 2];
+            order[..model.places].sort_by_key(|place| {
+                let turn = self.places[*place].and_then(|me| self.line.iter().position(|holder| *holder == Some(me)));
+                (turn, self.members.map(|member| member.free[*place]))
+            });
+            self.places = order.map(|place| self.places[place]);
+            for member in &mut self.members {
+                member.free = order.map(|place| member.free[place]);
+            }
+        }
+    }
+
     /// Returns the servers that live and wait.
     fn waiting(&self) -> impl Iterator<Item = &Member> {
         let waits = |step| matches!(step, Step::Waits | Step::GivesWay | Step::Asks);
