@@ -61,7 +61,7 @@ fn is_near_change(at: DateTime<Utc>, zone: Tz) -> bool {
 fn random_schedules_come_when_the_crates_own_iterator_says() {
     let mut random = Rng::with_seed(44);
     let mut compared = 0;
-    while compared < 20_000 {
+    while compared < 2_000 {
         let (text, zone) = (expression(&mut random), ZONES[random.usize(..ZONES.len())]);
         let after = DateTime::from_timestamp(random.i64(1_700_000_000..1_900_000_000), 0).expect("it is in our time");
         let ours = event(&text).timezone(zone).next(after);

@@ -19,9 +19,9 @@ fn sleeps(pid: u32) -> u64 {
 
 /// Waits for a minute: its module's name lets it begin early.
 #[test]
-fn an_idle_loop_over_ten_thousand_events_wakes_up_once_a_minute() {
+fn an_idle_loop_over_a_thousand_events_wakes_up_once_a_minute() {
     let fleet = Fleet::new();
-    let options = ["--cron", "0 0 29 2 *", "--timezone", "+03:00", "--in-background", "10000", "--work"];
+    let options = ["--cron", "0 0 29 2 *", "--timezone", "+03:00", "--in-background", "1000", "--work"];
     let it = Worker::with(&fleet, "idle", &options);
     // The loop sleeps when the count is stable for a while, and no thread of the start is left.
     let (mut last, mut quiet) = (sleeps(it.pid()), Instant::now());

@@ -43,20 +43,26 @@ fn moment(random: &mut Rng) -> DateTime<Utc> {
     change.expect("a time").and_utc() + TimeDelta::seconds(random.i64(-172_800..172_800))
 }
 
-/// Returns the instants of an interval around `middle`, each as so many nanoseconds from 1970, at those days of the week.
-fn instants(anchor: i128, every: i128, middle: i128, zone: Tz, on: &dyn Fn(Weekday) -> bool) -> Vec<DateTime<Utc>> {
-    const NANOS: i128 = 1_000_000_000;
-    let nearest = (middle - anchor) / (every * NANOS);
-    let around = (nearest - 400..nearest + 400).map(|k| anchor + k * every * NANOS);
-    let instants = around.map(|nanos| DateTime::from_timestamp_nanos(i64::try_from(nanos).expect("it is in our time")));
-    instants.filter(|instant| on(instant.with_timezone(&zone).weekday())).collect()
+/// Returns the first instants of an interval at `from` or after, 400 at most, at those days of the week.
+fn instants(
+    anchor: DateTime<Utc>,
+    every: i64,
+    from: DateTime<Utc>,
+    zone: Tz,
+    on: impl Fn(Weekday) -> bool,
+) -> impl Iterator<Item = DateTime<Utc>> {
+    let nanos = |at: DateTime<Utc>| i128::from(at.timestamp_nanos_opt().expect("it is in our time"));
+    let (anchor, every) = (nanos(anchor), i128::from(every) * 1_000_000_000);
+    let first = (nanos(from) - anchor + every - 1).div_euclid(every);
+    let instants = (first..first + 400).map(move |k| i64::try_from(anchor + k * every).expect("it is in our time"));
+    instants.map(DateTime::from_timestamp_nanos).filter(move |instant| on(instant.with_timezone(&zone).weekday()))
 }
 
 #[test]
 fn random_intervals_are_what_arithmetic_says() {
     let mut random = Rng::with_seed(90);
     let mut compared = 0;
-    while compared < 20_000 {
+    while compared < 1_000 {
         let has_seconds = random.u32(0..3) == 0;
         let every = match random.u32(0..4) {
             0 => random.i64(1..60),
@@ -77,12 +83,11 @@ fn random_intervals_are_what_arithmetic_says() {
         };
         let after = moment(&mut random) + TimeDelta::milliseconds(random.i64(0..1000));
         let on = |day: Weekday| !is_of_weekdays || !matches!(day, Weekday::Sat | Weekday::Sun);
-        let nanos = |at: DateTime<Utc>| i128::from(at.timestamp_nanos_opt().expect("it is in our time"));
-        let expected = instants(nanos(anchor), every.into(), nanos(after), zone, &on);
+        let instants_from = |from: DateTime<Utc>| instants(anchor, every, from, zone, on);
         let context = format!("case {compared}: every {every} s from {anchor} in {zone} after {after}");
 
         // A weekend may be longer than what was worked out.
-        let expected_next: Vec<_> = expected.iter().filter(|at| **at > after).take(3).copied().collect();
+        let expected_next: Vec<_> = instants_from(after).filter(|at| *at > after).take(3).collect();
         if expected_next.len() < 3 {
             continue;
         }
@@ -97,7 +102,7 @@ fn random_intervals_are_what_arithmetic_says() {
                 DateTime::from_timestamp(tick.timestamp() - tick.timestamp().rem_euclid(60), 0).expect("a minute");
             let earliest =
                 if every % 60 == 0 { minute } else { minute + TimeDelta::seconds(i64::from(tick.second()) - 59) };
-            let is_due = expected.iter().any(|at| (earliest..=tick).contains(at));
+            let is_due = instants_from(earliest).next().is_some_and(|at| at <= tick);
             assert_eq!(schedule.due(tick).count() == 1, is_due, "{context}, tick at {tick}");
         }
         assert_eq!(schedule.next_due(after), Some(expected_next[0]), "{context}");
@@ -118,7 +123,7 @@ fn civil(date: NaiveDate, time: NaiveTime, zone: Tz) -> DateTime<Utc> {
 #[test]
 fn random_cycles_of_days_and_weeks_are_what_a_calendar_says() {
     let mut random = Rng::with_seed(91);
-    for case in 0..5_000 {
+    for case in 0..500 {
         let (n, zone) = (random.u16(1..30), ZONES[random.usize(..ZONES.len())]);
         let date = moment(&mut random).date_naive();
         let time = NaiveTime::from_hms_opt([0, 1, 2, 3, random.u32(0..24)][random.usize(..5)], random.u32(0..60), 0);
@@ -133,17 +138,18 @@ fn random_cycles_of_days_and_weeks_are_what_a_calendar_says() {
             (true, false) => (event().every_weeks(n, date).daily_at(&text), Some(vec![date.weekday()])),
             (true, true) => (event().every_weeks(n, date).weekly_on(days, &text), Some(days.to_vec())),
         };
-        let is_in_cycle = |day: NaiveDate| {
-            let is_counted = if is_of_weeks {
-                let monday = |day: NaiveDate| day.week(Weekday::Mon).first_day();
-                (monday(day) - monday(date)).num_weeks() % i64::from(n) == 0
-            } else {
-                (day - date).num_days() % i64::from(n) == 0
-            };
-            is_counted && weekdays.as_ref().is_none_or(|days| days.contains(&day.weekday()))
+        let monday = |day: NaiveDate| day.week(Weekday::Mon).first_day();
+        let first_monday = monday(date);
+        let is_in_cycle = |day: &NaiveDate| {
+            weekdays.as_ref().is_none_or(|days| days.contains(&day.weekday()))
+                && if is_of_weeks {
+                    (monday(*day) - first_monday).num_weeks() % i64::from(n) == 0
+                } else {
+                    (*day - date).num_days() % i64::from(n) == 0
+                }
         };
         let start = after.date_naive() - TimeDelta::days(2);
-        let due = start.iter_days().take(900).filter(|day| is_in_cycle(*day)).map(|day| civil(day, time, zone));
+        let due = start.iter_days().take(900).filter(is_in_cycle).map(|day| civil(day, time, zone));
         let expected: Vec<_> = due.filter(|at| *at > after).take(3).collect();
         let context = format!("case {case}: {event:?} in {zone} after {after}");
         assert_eq!(

@@ -18,7 +18,7 @@ use crate::store::event_mutex::{EventMutex, admission::Grant, batch::Slot};
 use crate::store::memory::MemoryMutex;
 use crate::time::{clock::Clock, clock::manual::ManualClock};
 
-const SEQUENCES: u64 = 20_000;
+const SEQUENCES: u64 = 2_000;
 const OPERATIONS: usize = 40;
 
 const MILLISECOND: Duration = Duration::from_millis(1);

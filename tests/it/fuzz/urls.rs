@@ -146,7 +146,7 @@ fn no_url_shows_its_password_or_connects_at_once() {
     let nobody = TcpListener::bind("127.0.0.1:0").expect("a port");
     nobody.set_nonblocking(true).expect("it can");
     let host = nobody.local_addr().expect("it has one").to_string();
-    Rounds { rounds: 10, inputs: 400 }.feed(|| urls(host), |url| judge(&url.text()));
+    Rounds { rounds: 4, inputs: 250 }.feed(|| urls(host), |url| judge(&url.text()));
     assert!(nobody.accept().is_err(), "something was asked before the first question");
 }
 
@@ -163,7 +163,7 @@ fn no_text_is_too_strange_to_be_refused_as_a_url() {
             format!("{scheme}{path}{}{}", junk.replace(['.', '/'], ""), rest.replace(['.', '/'], ""))
         })
     };
-    Rounds { rounds: 10, inputs: 200 }.feed(inputs, |text| {
+    Rounds { rounds: 5, inputs: 200 }.feed(inputs, |text| {
         if let Ok(store) = connect(text) {
             let name = soloist::MutexName::lease("fuzzed").expect("a name");
             if store.describe().scope() != soloist::store::Scope::Fleet {
