@@ -4,8 +4,6 @@
 use std::collections::BTreeMap;
 use std::iter::successors;
 use std::ops::Range;
-use std::sync::Mutex;
-use std::thread;
 
 use chrono::{DateTime, NaiveTime, TimeDelta, Utc};
 use soloist::time::{Clock, ClockChange, Crontab, ManualClock};
@@ -170,8 +168,11 @@ impl<'a> Table<'a> {
             let before = before.take_while(|time| *time >= start);
             same(before, expected.into_iter().rev(), || format!("previous of `{}` {zone} before {end}", job.text));
         }
-        let mut next: Vec<_> = expected.iter().map(|row| row.iter().copied().peekable()).collect();
-        for minute in minutes {
+        // A change matters for three hours, and after a day that was skipped, at its end.
+        let near = change - DAY / 12..change + DAY / 6;
+        let from = |row: &Vec<i64>| row.partition_point(|time| *time < near.start);
+        let mut next: Vec<_> = expected.iter().map(|row| row[from(row)..].iter().copied().peekable()).collect();
+        for minute in near {
             let now = instant(minute) + second * i32::try_from(minute % 60).unwrap();
             let due = next.iter_mut().zip(&self.names).filter_map(|(row, name)| row.next_if_eq(&minute).map(|_| name));
             let due: Vec<&str> = due.map(String::as_str).collect();
@@ -283,33 +284,35 @@ const EXPRESSIONS: [&str; 14] = [
     "0 0 L * *",
 ];
 
+/// Drops changes by as much and at the same time of the day as two others of the zone.
+fn two_of_each_kind(zone: &Zone, mut changes: Vec<i64>) -> Vec<i64> {
+    let mut seen: BTreeMap<_, u32> = BTreeMap::new();
+    changes.retain(|change| {
+        let [before, after] = [change - 1, *change].map(|minute| minutes_ahead(zone, minute));
+        let seen = seen.entry((before, after, (change + before).rem_euclid(DAY))).or_default();
+        *seen += 1;
+        *seen <= 2
+    });
+    changes
+}
+
 #[test]
-fn the_library_does_what_cronie_does_at_every_change_from_2016_to_2026() {
+fn the_library_does_what_cronie_does_at_each_kind_of_change_from_2016_to_2026() {
     let jobs = EXPRESSIONS.map(Job::new);
     let years = minute("2016-01-01T00:00:00Z")..minute("2027-01-01T00:00:00Z");
-    let zones = Mutex::new(ZONES.into_iter());
-    let count = Mutex::new(0);
-    let work = || {
-        while let Some(zone) = { zones.lock().unwrap().next() } {
-            let zone = zone.parse().expect("it is in the database");
-            let table = Table::new(&jobs, &zone);
-            let changes = changes(&zone, years.clone());
-            for change in &changes {
-                table.compare_around(*change);
-            }
-            assert!(!changes.is_empty(), "{zone} has none");
-            *count.lock().unwrap() += changes.len();
+    let mut count = 0;
+    for zone in ZONES {
+        let zone = zone.parse().expect("it is in the database");
+        let table = Table::new(&jobs, &zone);
+        let changes = two_of_each_kind(&zone, changes(&zone, years.clone()));
+        for change in &changes {
+            table.compare_around(*change);
         }
-    };
-    thread::scope(|scope| {
-        let workers: Vec<_> = (0..2).map(|_| scope.spawn(work)).collect();
-        for worker in workers {
-            worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        }
-    });
-    let count = *count.lock().unwrap();
+        assert!(!changes.is_empty(), "{zone} has none");
+        count += changes.len();
+    }
     println!("{count} changes of the clocks");
-    assert!(count > 250, "{count}");
+    assert!(count > 80, "{count}");
 }
 
 #[test]

@@ -344,10 +344,10 @@ impl Writer {
     }
 }
 
-/// Returns the number of random expressions: 20,000, or as many as `SOLOIST_EXPRESSIONS` says.
+/// Returns the number of random expressions: 5,000, or as many as `SOLOIST_EXPRESSIONS` says.
 fn expressions() -> usize {
     std::env::var("SOLOIST_EXPRESSIONS")
-        .map_or(20_000, |number| number.parse().expect("SOLOIST_EXPRESSIONS is a number"))
+        .map_or(5_000, |number| number.parse().expect("SOLOIST_EXPRESSIONS is a number"))
 }
 
 #[test]
@@ -363,7 +363,7 @@ fn random_expressions_mean_what_the_manual_page_says() {
         read += 1;
         let crontab: Crontab = text.parse().unwrap_or_else(|error| panic!("{error}"));
         // Walking through months takes its time.
-        for _ in 0..if oracle.calendar_days.is_empty() { 60 } else { 12 } {
+        for _ in 0..if oracle.calendar_days.is_empty() { 30 } else { 12 } {
             let civil = writer.instant(&oracle);
             let expected = oracle.matches(civil);
             assert_eq!(crontab.matches(civil), expected, "`{text}` at {civil}");
@@ -374,7 +374,7 @@ fn random_expressions_mean_what_the_manual_page_says() {
         assert_eq!(again, again.parse::<Crontab>().unwrap().to_string());
     }
     // The comparison is worth something only if both answers come, and often.
-    assert!(read > expressions() * 9 / 10 && due > read * 10 && not_due > read * 10, "{read} {due} {not_due}");
+    assert!(read > expressions() * 9 / 10 && due > read * 5 && not_due > read * 5, "{read} {due} {not_due}");
 }
 
 #[test]
@@ -626,7 +626,8 @@ fn days_of_the_calendar_are_right_for_28_years() {
     }
     assert_eq!(items.len(), 2 + 30 + 31 + 7 * 6);
     let first_of = |year: i32, month: u32| NaiveDate::from_ymd_opt(year, month, 1).unwrap();
-    let (start, end) = (first_of(2000, 1).and_time(NaiveTime::MIN), first_of(2028, 1).and_time(NaiveTime::MIN));
+    let [start, leap_year, after, end] =
+        [2000, 2024, 2025, 2028].map(|year| first_of(year, 1).and_time(NaiveTime::MIN).and_utc());
     for (item, find) in items {
         let months = (2000..2028).flat_map(|year| (1..=12).map(move |month| (year, month)));
         let next_of = |year, month| if month == 12 { first_of(year + 1, 1) } else { first_of(year, month + 1) };
@@ -634,14 +635,16 @@ fn days_of_the_calendar_are_right_for_28_years() {
             months.filter_map(|(year, month)| find(first_of(year, month), next_of(year, month))).collect();
         let crontab: Crontab = format!("0 0 {item}").parse().unwrap();
         let utc = soloist::Zone::UTC;
-        let before = start.and_utc() - chrono::TimeDelta::seconds(1);
+        let before = start - chrono::TimeDelta::seconds(1);
         let onward = std::iter::successors(crontab.next(before, &utc), |at| crontab.next(*at, &utc));
-        let onward: Vec<_> = onward.take_while(|at| *at < end.and_utc()).map(|at| at.date_naive()).collect();
+        let onward: Vec<_> = onward.take_while(|at| *at < end).map(|at| at.date_naive()).collect();
         let wrong = onward.iter().zip(&expected).find(|(found, expected)| found != expected);
         assert_eq!((wrong, onward.len()), (None, expected.len()), "`{item}`");
-        let back = std::iter::successors(crontab.previous(end.and_utc(), &utc), |at| crontab.previous(*at, &utc));
-        let back: Vec<_> = back.take_while(|at| *at >= start.and_utc()).map(|at| at.date_naive()).collect();
-        assert!(back.iter().rev().eq(&expected), "`{item}` backwards");
+        // The search backwards finds days by that forwards, so that a leap year is enough.
+        let back = std::iter::successors(crontab.previous(after, &utc), |at| crontab.previous(*at, &utc));
+        let back: Vec<_> = back.take_while(|at| *at >= leap_year).map(|at| at.date_naive()).collect();
+        let expected = expected.iter().filter(|date| (leap_year.date_naive()..after.date_naive()).contains(*date));
+        assert!(back.iter().rev().eq(expected), "`{item}` backwards");
     }
 }
 

@@ -310,13 +310,18 @@ fn next_times_are_those_at_which_its_windows_let_it_run() {
         |event| event.every_thirty_seconds().between("02:59", "03:00"),
     ];
     // Nights when clocks are set forward, are set back, and stay.
-    for from in ["2026-03-28T12:00:00Z", "2026-10-24T12:00:00Z", "2026-05-01T00:00:00Z"] {
-        for zone in ["Europe/Berlin", "Australia/Lord_Howe", "UTC", "+05:45"] {
+    for (zone, nights) in [
+        ("Europe/Berlin", &["2026-03-28T12:00:00Z", "2026-10-24T12:00:00Z", "2026-05-01T00:00:00Z"][..]),
+        ("Australia/Lord_Howe", &["2026-10-03T06:00:00Z", "2026-04-04T06:00:00Z"]),
+        ("UTC", &["2026-05-01T00:00:00Z"]),
+        ("+05:45", &["2026-05-01T00:00:00Z"]),
+    ] {
+        for from in nights {
             for (at_word, word) in words.iter().enumerate() {
                 let event = || word(event("e")).timezone(zone);
                 let schedule = Schedule::in_process();
                 schedule.add(event()).unwrap();
-                let (start, end) = (at(from), at(from) + TimeDelta::hours(36));
+                let (start, end) = (at(from), at(from) + TimeDelta::hours(24));
                 let runs = |now: &DateTime<Utc>| {
                     schedule.due(*now).count() == 1 && what(&schedule.run_due(*now).entries()[0]) == "ran"
                 };
