@@ -131,7 +131,7 @@ macro_rules! __contract_cases {
                 tokens_rise_over_the_lease_and_all_claims_of_a_mutex
             }
             contention {
-                of_eight_threads_exactly_one_wins_each_of_a_thousand_rounds
+                of_eight_threads_exactly_one_wins_each_round
                 of_many_who_take_over_an_expired_name_exactly_one_wins
                 of_many_forgets_at_once_exactly_one_counts
                 no_update_is_lost_between_threads
@@ -140,7 +140,7 @@ macro_rules! __contract_cases {
                 a_lost_race_consumes_no_occurrence
             }
             processes {
-                of_four_processes_exactly_one_wins_each_of_a_thousand_names
+                of_four_processes_exactly_one_wins_each_name
                 no_update_is_lost_between_processes
                 the_name_of_a_killed_process_is_free_when_its_term_is_over
                 a_process_that_was_late_can_not_come_back

@@ -53,7 +53,7 @@ pub(super) fn rounds<T: Send>(
     attempt: impl Fn(usize, usize) -> T + Sync,
     afterwards: impl Fn(&T) + Sync,
 ) -> Vec<Vec<T>> {
-    const EAGER: Duration = Duration::from_millis(500);
+    const EAGER: Duration = Duration::from_millis(50);
     let time = TimeToRepeat::begin();
     let mut answers = Vec::new();
     while (answers.len() < usual && !time.is_over()) || (answers.len() < usual * 10 && !time.has_passed(EAGER)) {

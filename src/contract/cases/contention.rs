@@ -11,10 +11,10 @@ use crate::lease::{name::MutexName, request::Lease};
 use crate::store::event_mutex::EventMutex;
 use crate::store::event_mutex::admission::{Admission, Admitted};
 
-pub(super) fn of_eight_threads_exactly_one_wins_each_of_a_thousand_rounds<H: Harness>(subject: &Subject<H>) {
+pub(super) fn of_eight_threads_exactly_one_wins_each_round<H: Harness>(subject: &Subject<H>) {
     let name = subject.name("contested");
     let release = |won: &Option<Lease>| won.iter().for_each(|lease| subject.releases(lease));
-    let won = rounds(8, 1_000, |_, _| subject.try_create(&name), release);
+    let won = rounds(8, 200, |_, _| subject.try_create(&name), release);
     let leases = one_in_each_round(&won, |_| &name);
     for pair in leases.windows(2) {
         let happened = format_args!("{:?} came after {:?}", pair[1].token(), pair[0].token());
@@ -24,7 +24,7 @@ pub(super) fn of_eight_threads_exactly_one_wins_each_of_a_thousand_rounds<H: Har
 
 pub(super) fn of_many_who_take_over_an_expired_name_exactly_one_wins<H: Harness>(subject: &Subject<H>) {
     let (mut names, mut expired): (Vec<MutexName>, Vec<Lease>) = Default::default();
-    repeat(10, 200, |number| {
+    repeat(10, 50, |number| {
         names.push(subject.name(format_args!("expired {number}")));
         expired.push(subject.create_for(&names[number], subject.short()));
     });
@@ -53,7 +53,7 @@ pub(super) fn of_many_forgets_at_once_exactly_one_counts<H: Harness>(subject: &S
             *held.lock().expect("no thread panics while it copies the lease") = won.clone();
         }
     };
-    for answers in rounds(6, 500, forget_and_take, hand_over) {
+    for answers in rounds(6, 100, forget_and_take, hand_over) {
         let forgot = answers.iter().filter(|(forgot, _)| *forgot).count();
         let won = answers.iter().filter(|(_, won)| won.is_some()).count();
         must(
@@ -72,7 +72,7 @@ pub(super) fn no_update_is_lost_between_threads<H: Harness>(subject: &Subject<H>
     let count = AtomicUsize::new(0);
     let update = |_| {
         let mutex = subject.another_mutex();
-        repeat(5, 100, |_| {
+        repeat(5, 20, |_| {
             let lease = patiently("a name that is released again and again is granted", &name, || {
                 answered("create", &name, mutex.create(&subject.request(&name)))
             });
@@ -100,7 +100,7 @@ pub(super) fn of_racing_admissions_of_an_occurrence_exactly_one_is_granted<H: Ha
         }
         matches!(admitted, Admitted::Granted(_))
     };
-    for (round, granted) in rounds(6, 500, attempt, |_| {}).iter().enumerate() {
+    for (round, granted) in rounds(6, 100, attempt, |_| {}).iter().enumerate() {
         let winners = granted.iter().filter(|granted| **granted).count();
         let happened = format_args!("{winners} of {} were granted in round {round}", granted.len());
         must(
@@ -127,7 +127,7 @@ pub(super) fn an_admission_that_loses_the_claim_in_a_race_keeps_no_lease<H: Harn
         }
         admitted
     };
-    for (round, answers) in rounds(3, 1_000, attempt, |_| {}).iter().enumerate() {
+    for (round, answers) in rounds(3, 200, attempt, |_| {}).iter().enumerate() {
         let winners = answers.iter().filter(|admitted| matches!(admitted, Admitted::Granted(_))).count();
         let happened = format_args!("round {round} gave {answers:?}");
         must(
@@ -143,7 +143,7 @@ pub(super) fn an_admission_that_loses_the_claim_in_a_race_keeps_no_lease<H: Harn
 }
 
 pub(super) fn a_lost_race_consumes_no_occurrence<H: Harness>(subject: &Subject<H>) {
-    const OCCURRENCES: usize = 200;
+    const OCCURRENCES: usize = 50;
     let name = subject.name("raced");
     let runs: Vec<AtomicUsize> = (0..OCCURRENCES).map(|_| AtomicUsize::new(0)).collect();
     let servers = AtomicUsize::new(3);

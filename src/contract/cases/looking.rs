@@ -65,7 +65,7 @@ pub(super) fn looking_never_makes_a_create_fail<H: Harness>(subject: &Subject<H>
         subject.is_held(&name, "a read ends no lease");
         subject.releases(&lease);
     };
-    beside(3, look, || repeat(20, 1_000, create));
+    beside(3, look, || repeat(20, 200, create));
 }
 
 pub(super) fn the_holder_is_told_truly_or_not_at_all<H: Harness>(subject: &Subject<H>) -> CaseResult {

@@ -17,19 +17,17 @@ use crate::store::event_mutex::extend_one;
 use crate::store::event_mutex::{EventMutex, lifeline::Lifeline};
 
 const PROCESSES: usize = 4;
-const NAMES: usize = 1_000;
+const NAMES: usize = 200;
 
 /// The number of names in a round. A store may keep a file open for each held name. So the winners release their names
 /// after each round, before too many files are open.
-const ROUND: usize = 100;
+const ROUND: usize = 50;
 const UPDATES: u64 = 50;
 
 const ONE_PROCESS: CaseResult =
     CaseResult::DoesNotApply("the harness gives no address: only this process sees the store");
 
-pub(super) fn of_four_processes_exactly_one_wins_each_of_a_thousand_names<H: Harness>(
-    subject: &Subject<H>,
-) -> CaseResult {
+pub(super) fn of_four_processes_exactly_one_wins_each_name<H: Harness>(subject: &Subject<H>) -> CaseResult {
     let Some(address) = subject.harness.address() else {
         return ONE_PROCESS;
     };
