@@ -4,7 +4,6 @@ use std::fs;
 use std::iter;
 use std::path::{Path, PathBuf};
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -400,22 +399,6 @@ fn a_lease_and_a_claim_of_two_mutexes_are_no_admission() {
 }
 
 #[test]
-fn ten_thousand_claims_use_the_room_of_those_that_expired() {
-    let store = Store::new();
-    let mut last = FencingToken::new(0);
-    for at in 0..10_000 {
-        let claim = reports().claim("reports", noon() + TimeDelta::seconds(at));
-        let token = take(&store.mutex, &store.request(&claim)).token();
-        assert!(token > last);
-        last = token;
-        store.clock.advance(Duration::from_secs(1));
-    }
-    assert_eq!(store.text().matches("\tclaim/").count(), 60);
-    let live = |at: i64| store.mutex.exists(&reports().claim("reports", noon() + TimeDelta::seconds(at))).unwrap();
-    assert_eq!((0..10_000).filter(|at| live(*at)).collect::<Vec<_>>(), (9_941..10_000).collect::<Vec<_>>());
-}
-
-#[test]
 fn only_the_owner_gives_a_claim_back() {
     let store = Store::new();
     let claim = reports().claim("reports", noon());
@@ -433,38 +416,9 @@ fn only_the_owner_gives_a_claim_back() {
 }
 
 #[test]
-fn looking_without_end_never_makes_a_create_fail() {
-    let store = Store::new();
-    let done = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let creating = scope.spawn(|| {
-            let mutex = store.other();
-            let once = |_: &u32| -> Result<bool, MutexError> {
-                let Some(lease) = mutex.create(&store.request(&reports()))? else { return Ok(false) };
-                mutex.forget(&lease)
-            };
-            let granted = (0..2_000).filter(|round| matches!(once(round), Ok(true))).count();
-            done.store(true, Ordering::Relaxed);
-            granted
-        });
-        for _ in 0..3 {
-            scope.spawn(|| {
-                let mutex = store.other();
-                while !done.load(Ordering::Relaxed) {
-                    mutex.exists(&reports()).unwrap();
-                    holder(&mutex, &reports());
-                }
-            });
-        }
-        assert_eq!(creating.join().unwrap(), 2_000);
-    });
-    store.file(".life");
-}
-
-#[test]
 fn of_many_threads_one_wins() {
     let store = Store::new();
-    for round in 0..200 {
+    for round in 0..50 {
         let claim = reports().claim("reports", noon() + TimeDelta::seconds(round));
         let gate = Barrier::new(4);
         // A handle is kept with its answer, because it would take the lease with it.

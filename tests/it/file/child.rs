@@ -206,10 +206,10 @@ fn request(name: &str) -> LeaseRequest {
     LeaseRequest::new(MutexName::lease(name).unwrap(), super::minute(), &Clock::system())
 }
 
-/// Makes 20 claims beside one name. Returns a line: each was granted, or the first failure.
+/// Makes ten markers beside one name. Returns a line: each was granted, or the first failure.
 pub(super) fn claims(mutex: &FileMutex, word: &str) -> String {
     let hour = Term::new(Duration::from_secs(3600)).unwrap();
-    for number in 0..20 {
+    for number in 0..10 {
         let claim = super::reports().mark(word, number.to_string());
         let request = LeaseRequest::new(claim, hour, &Clock::system());
         match super::patiently(|| mutex.create(&request)) {

@@ -36,7 +36,7 @@ fn granted_of(handles: &[FileMutex; 2], asked: [Admission; 2]) -> usize {
 fn two_names_that_exclude_each_other_are_never_held_together_also_before_their_files_are_there() {
     let store = Store::new();
     let handles = [store.other(), store.other()];
-    for round in 0..500 {
+    for round in 0..150 {
         let names = ["a", "b"].map(|side| name(&format!("{side}{round}")));
         let asked = [0, 1].map(|at| unless(&store, [&names[at], &names[1 - at]]));
         assert_eq!(granted_of(&handles, asked), 1, "in round {round}");
@@ -58,7 +58,7 @@ fn those_whose_names_exclude_each_other_do_not_wait_for_each_other() {
                 let [wanted, excluding] = [&names[thread % 2], &names[1 - thread % 2]];
                 let admission = unless(store, [wanted, excluding]);
                 gate.wait();
-                for _ in 0..500 {
+                for _ in 0..150 {
                     if let Admitted::Granted(grant) = patiently(|| admission.ask(&mutex)).unwrap() {
                         assert!(!mutex.exists(excluding).unwrap(), "both are held");
                         release(&mutex, grant.lease().unwrap());
@@ -118,7 +118,7 @@ fn a_holder_whom_no_state_names_excludes_as_long_as_it_lives() {
 fn three_names_that_exclude_each_other_are_never_held_together_also_before_their_files_are_there() {
     let store = Store::new();
     let handles = [store.other(), store.other()];
-    for round in 0..300 {
+    for round in 0..100 {
         let [before, between, behind] = ["a", "m", "z"].map(|side| name(&format!("{side}{round}")));
         store.assert_free(&before);
         let of_between = unless(&store, [&between, &before]).unless(behind.clone());

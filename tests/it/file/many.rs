@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Barrier;
 
 use chrono::TimeDelta;
-use soloist::store::Admitted;
+use soloist::store::{Admitted, Names};
 use soloist::{EventMutex, FileMutex, MutexName, Term};
 
 use super::child::{Doing, Order, child_command, claims};
@@ -79,13 +79,14 @@ fn a_decision_among_ten_thousand_claims_reads_the_state_once_and_writes_it_once(
 #[test]
 fn claims_that_expire_leave_their_room_to_later_ones_also_among_many() {
     let store = Store::new();
-    for at in 0..3_000 {
+    for at in 0..3 * MANY {
         take(&store.mutex, &store.request(&claim(at)));
-        store.clock.advance(std::time::Duration::from_millis(100));
+        store.clock.advance(std::time::Duration::from_millis(300));
     }
-    let live: Vec<i64> = (0..3_000).filter(|at| store.mutex.exists(&claim(*at)).unwrap()).collect();
-    assert_eq!((live.len(), live.first()), (599, Some(&2_401)));
-    assert_eq!(store.text().matches("\tclaim/").count(), 600);
+    // A claim lasts for a minute. One has expired since the last claim was written.
+    assert_eq!(store.text().matches("\tclaim/").count(), 200);
+    let live: Vec<i64> = (0..3 * MANY).filter(|at| store.mutex.exists(&claim(*at)).unwrap()).collect();
+    assert_eq!(live, (2 * MANY + 1..3 * MANY).collect::<Vec<_>>());
 }
 
 /// Kills a child with this order at this call, counted among those on the files of `reports`.
@@ -150,15 +151,15 @@ fn a_process_that_is_killed_at_any_call_in_a_new_directory_leaves_one_that_can_b
     }
 }
 
-/// Makes 2,400 decisions compete.
+/// Makes 400 decisions compete. Each of them writes a marker, and none is lost.
 #[test]
-fn whoever_waits_for_a_mutex_gets_its_turn_among_fifty_processes_and_twenty_threads() {
+fn whoever_waits_for_a_mutex_gets_its_turn_among_many_processes_and_threads() {
     let store = Store::new();
-    let mut children: Vec<Doing> = (0..50)
+    let mut children: Vec<Doing> = (0..30)
         .map(|number| Doing::start(child_command(&Order::Claims(store.path(), &format!("process {number}")), &[])))
         .collect();
     let mutex = FileMutex::in_dir(store.path()).unwrap();
-    let together = Barrier::new(21);
+    let together = Barrier::new(11);
     let said: Vec<String> = std::thread::scope(|scope| {
         let thread = |number| {
             let (mutex, together) = (mutex.clone(), &together);
@@ -167,12 +168,13 @@ fn whoever_waits_for_a_mutex_gets_its_turn_among_fifty_processes_and_twenty_thre
                 claims(&mutex, &format!("thread {number}"))
             })
         };
-        let threads: Vec<_> = (0..20).map(thread).collect();
+        let threads: Vec<_> = (0..10).map(thread).collect();
         together.wait();
         children.iter_mut().for_each(Doing::begin);
         let of_children: Vec<String> = children.iter_mut().map(|child| child.says().unwrap()).collect();
         of_children.into_iter().chain(threads.into_iter().map(|thread| thread.join().unwrap())).collect()
     });
-    assert_eq!(said, vec!["all granted"; 70]);
+    assert_eq!(said, vec!["all granted"; 40]);
+    assert_eq!(mutex.held(Names::MarksOf("reports")).unwrap().len(), 400);
     children.into_iter().for_each(Doing::finish);
 }
