@@ -15,8 +15,8 @@ use crate::support::{noon, until};
 /// The environment variable for a crowd: the end of its tasks, and its store.
 const ORDER: &str = "SOLOIST_TEST_CROWD";
 
-const PROCESSES: usize = 150;
-const CONNECTIONS: usize = 100;
+const PROCESSES: usize = 40;
+const CONNECTIONS: usize = 20;
 
 /// The two ends of a pipe between processes.
 struct Pipe {

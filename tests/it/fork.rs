@@ -25,7 +25,7 @@ use crate::support::{holder, noon};
 const ORDER: &str = "SOLOIST_TEST_FORK";
 
 const CHILDREN: usize = 6;
-const ROUNDS: usize = 15;
+const ROUNDS: usize = 5;
 const OCCURRENCES: u32 = 8;
 
 /// The time between occurrences, for children that all tick at the same moment.

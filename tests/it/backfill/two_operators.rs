@@ -1,4 +1,4 @@
-//! Two operators backfill a day of minutes at once, on each store: each occurrence runs once.
+//! Two operators backfill six hours of minutes at once, on each store: each occurrence runs once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::OpenOptions;
@@ -21,7 +21,7 @@ const ORDER: &str = "SOLOIST_TEST_BACKFILL";
 
 /// Returns the number of minutes that the backfill of an event has.
 fn minutes(protection: &str) -> u32 {
-    if protection == "leased" { 60 } else { 24 * 60 }
+    if protection == "leased" { 30 } else { 6 * 60 }
 }
 
 /// Returns the schedule of an operator. Its event writes down each run as one line.
@@ -85,7 +85,7 @@ fn an_operator_does_as_it_is_told() {
 
 /// Lets two processes backfill an event without a lease, and one with a lease, on this store.
 #[track_caller]
-fn two_processes_share_a_day(store: &str) {
+fn two_processes_share_the_minutes(store: &str) {
     let directory = tempfile::tempdir().expect("a temporary directory");
     for protection in ["unprotected", "leased"] {
         let runs = directory.path().join(protection);
@@ -107,22 +107,22 @@ fn two_processes_share_a_day(store: &str) {
 #[test]
 fn on_files() {
     let directory = tempfile::tempdir().expect("a temporary directory");
-    two_processes_share_a_day(&format!("file:{}", directory.path().display()));
+    two_processes_share_the_minutes(&format!("file:{}", directory.path().display()));
 }
 
 #[test]
 fn on_redis() {
-    two_processes_share_a_day(&Redis::shared().url());
+    two_processes_share_the_minutes(&Redis::shared().url());
 }
 
 #[test]
 fn on_mariadb() {
-    two_processes_share_a_day(&<Mariadb as SqlServer>::url(<Mariadb as SqlServer>::shared()));
+    two_processes_share_the_minutes(&<Mariadb as SqlServer>::url(<Mariadb as SqlServer>::shared()));
 }
 
 #[test]
 fn on_postgres() {
-    two_processes_share_a_day(&<Postgres as SqlServer>::url(<Postgres as SqlServer>::shared()));
+    two_processes_share_the_minutes(&<Postgres as SqlServer>::url(<Postgres as SqlServer>::shared()));
 }
 
 #[test]

@@ -309,6 +309,6 @@ pub(super) fn wait_until(what: &str, happens: impl Fn() -> bool) {
     let began = Instant::now();
     while !happens() {
         assert!(began.elapsed() < PATIENCE, "waited for {PATIENCE:?} until {what}");
-        thread::sleep(Duration::from_millis(10)); // between two checks of a server
+        thread::sleep(Duration::from_millis(30)); // between two checks of a server
     }
 }
