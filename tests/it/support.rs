@@ -40,11 +40,13 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// Waits until `done` returns true. An error after [`PATIENCE`].
 pub(crate) fn until(done: impl Fn() -> bool) -> TaskResult {
     let patience = Clock::system().moment().plus(PATIENCE);
+    let mut pause = Duration::from_millis(1); // between two checks of other threads
     while !done() {
         if Clock::system().moment() > patience {
             return Err("waited in vain".into());
         }
-        std::thread::sleep(Duration::from_millis(1)); // between two checks of other threads
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(16));
     }
     Ok(())
 }
@@ -142,6 +144,8 @@ pub(crate) const NO_THREADS: (&str, &str) = ("RUST_MIN_STACK", "70368744177664")
 /// Returns the program `examples/{name}.rs`, or of a folder: `examples/fleet`, `tests/fleet/worker`. `cargo test` builds it;
 /// `cargo test --test it` alone does not.
 pub(crate) fn example(name: &str) -> PathBuf {
+    // The library stays as it is while the tests run.
+    static LIBRARY: OnceLock<SystemTime> = OnceLock::new();
     let this = std::env::current_exe().expect("a running program has a path");
     let target = this.parent().and_then(|deps| deps.parent()).expect("tests lie in target/PROFILE/deps");
     let example = target.join("examples").join(name);
@@ -149,7 +153,8 @@ pub(crate) fn example(name: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folder = root.join(if name == "worker" { "tests/fleet" } else { "examples" }).join(name);
     let source = if folder.is_dir() { newest(&folder) } else { modified(&folder.with_extension("rs")) };
-    let fresh = built.is_some_and(|built| newest(&root.join("src")).max(source) < built);
+    let library = *LIBRARY.get_or_init(|| newest(&root.join("src")));
+    let fresh = built.is_some_and(|built| library.max(source) < built);
     assert!(fresh, "{} is missing or older than its source: run `cargo build --examples`", example.display());
     example
 }

@@ -1,6 +1,6 @@
 //! A line in the crontabs of three hosts, on one Redis, while some of its processes are killed.
 //!
-//! Five hours, minute after minute: no time runs twice, no two runs overlap, and each missing time is explained by
+//! Two hours, minute after minute: no time runs twice, no two runs overlap, and each missing time is explained by
 //! a kill or by a run.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,13 +13,13 @@ use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use super::*;
 use crate::support::at;
 
-const MINUTES: i64 = 300;
+const MINUTES: i64 = 120;
 
 /// How many minutes are under way at a time. More than one, so that a run meets the one before it.
 const AT_A_TIME: usize = 2;
 
 /// In one of so many minutes, all processes that were started so far are killed at some moment.
-const KILLED: usize = 20;
+const KILLED: usize = 10;
 
 /// The command: it logs each of its steps with its token.
 const LINE: &str = "tell() { echo $SOLOIST_TOKEN $1 $SOLOIST_OCCURRENCE >>log; }; tell start; sleep 0.02; tell step; sleep 0.01; tell end";
@@ -78,7 +78,7 @@ fn parse(line: &str) -> (u64, &str, DateTime<Utc>) {
 }
 
 #[test]
-fn five_hours_of_cron_lines_on_three_hosts_with_kills_run_no_time_twice_and_lose_none_unexplained() {
+fn two_hours_of_cron_lines_on_three_hosts_with_kills_run_no_time_twice_and_lose_none_unexplained() {
     let began = Instant::now();
     let server = Redis::start();
     let place = Place::on(&server);
@@ -137,5 +137,5 @@ fn five_hours_of_cron_lines_on_three_hosts_with_kills_run_no_time_twice_and_lose
         steps.len() - finished,
         began.elapsed()
     );
-    assert!(started.len() > 75 && killed > 5, "{} ran, and {killed} lost processes", started.len());
+    assert!(started.len() > 30 && killed > 3, "{} ran, and {killed} lost processes", started.len());
 }

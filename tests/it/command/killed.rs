@@ -153,7 +153,7 @@ fn a_protected_command_ends_with_its_scheduler_also_when_all_of_its_group_is_kil
 #[test]
 fn a_command_that_does_not_hear_has_its_grace_when_its_scheduler_is_killed() {
     let place = Place::new();
-    let line = "trap 'echo told >told' TERM; (trap '' TERM; sleep 60; :) & echo $$ >pid; while :; do sleep 0.02; done";
+    let line = "trap 'echo told >told' TERM; (trap '' TERM; sleep 60; :) & echo $$ >pid; while :; do wait; done";
     let mut scheduler = Scheduler::start(&place, &Job(line, 6_000, true)); // so long that a busy shell gets the signal
     let group = place.pid("pid");
     let before = Instant::now();

@@ -118,7 +118,7 @@ pub(crate) trait Replicated: Send + Sync {
         while !happens() {
             let logs = || self.servers().iter().map(end_of_log).collect::<String>();
             assert!(began.elapsed() < PATIENCE, "waited for {PATIENCE:?} until {what}:\n{}", logs());
-            thread::sleep(Duration::from_millis(20)); // between two checks of other processes
+            thread::sleep(Duration::from_millis(100)); // between two checks of other processes
         }
     }
 }
