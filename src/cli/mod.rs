@@ -101,7 +101,7 @@ fn own_arguments() -> Result<ArgMatches, ExitCode> {
     let name = program.as_deref().and_then(Path::file_stem).map_or("schedule".into(), OsStr::to_string_lossy);
     let mut parser = command(&*name).subcommands(completions_and_man::commands(&name));
     let matches = parser.try_get_matches_from_mut(std::env::args_os());
-    let matches = matches.map_err(|error| answer::parse_error::print_parse_error(error, USAGE, None))?;
+    let matches = matches.map_err(|error| answer::parse_error::print_parse_error(error, &mut parser, USAGE, None))?;
     match completions_and_man::describe(parser, &matches) {
         Some(described) => Err(answer::print(described)),
         None => Ok(matches),
@@ -182,7 +182,7 @@ pub fn run_tool() -> ExitCode {
         Err(error) => {
             let is_run = supervise::is_asked_for();
             let (usage, hint) = if is_run { (supervise::USAGE, Some(supervise::HOW_TO_RUN)) } else { (USAGE, None) };
-            return answer::parse_error::print_parse_error(error, usage, hint);
+            return answer::parse_error::print_parse_error(error, &mut parser, usage, hint);
         }
     };
     if let Some(described) = completions_and_man::describe(parser, &matches) {

@@ -32,8 +32,8 @@ use crate::time::{crontab::Crontab, tick::Tick, zone::Zone};
 /// The exit code for wrong arguments: `EX_USAGE` of `sysexits.h`, as in `flock`.
 pub(super) const USAGE: u8 = 64;
 
-pub(super) const HOW_TO_RUN: &str =
-    "Write: soloist run --name NAME --store URL -- COMMAND. docs/guide/from_flock.md has the options of `flock`.";
+pub(super) const HOW_TO_RUN: &str = "Write: soloist run --name NAME --store URL -- COMMAND. \
+     https://docs.rs/crate/soloist/latest/source/docs/guide/from_flock.md has the options of `flock`.";
 
 /// The exit code if the store can't be opened, or was unavailable: `EX_NOINPUT`, as in `flock` for its file. This is
 /// also the exit code if the command succeeded, but ran without protection, or its lease could not be released. So if
@@ -273,6 +273,12 @@ fn check_arguments(arguments: &ArgMatches) -> Result<(), CommandFailure> {
             "the command after -- begins with the option {option}: write the options of soloist before --"
         )));
     }
+    // cron does not replace the `$(hostname)` in a line that sets a variable.
+    if std::env::var("SOLOIST_INSTANCE").is_ok_and(|name| name.contains('$')) {
+        return Err(refused(
+            "the variable SOLOIST_INSTANCE has a `$`, which only a shell replaces: write the name itself",
+        ));
+    }
     let Some(every) = arguments.get_one::<String>("every") else { return Ok(()) };
     if interval(arguments).is_some() && text(arguments, "on-outage") == "run" {
         let why = "--on-outage run can't be used with an interval in --every: without a store, nothing shows which of its times have \
@@ -286,7 +292,7 @@ fn check_arguments(arguments: &ArgMatches) -> Result<(), CommandFailure> {
     if every.parse::<f64>().is_ok() {
         let every = Quoted::new(every);
         return Err(refused(format_args!(
-            "{every} has no unit: write 5m and the like for an interval, or five fields, such as '*/5 * * * *'"
+            "--every {every} has no unit: write 5m and the like for an interval, or five fields, such as '*/5 * * * *'"
         )));
     }
     if let Some(Err(error)) = arguments.get_one::<String>("timezone").map(|zone| zone.parse::<Zone>()) {
@@ -321,7 +327,7 @@ fn check_arguments(arguments: &ArgMatches) -> Result<(), CommandFailure> {
     }
     let every = Quoted::new(every);
     Err(refused(format_args!(
-        "{every} is neither five fields of a crontab, such as '*/5 * * * *', nor an interval, such as 90m"
+        "--every {every} is neither five fields of a crontab, such as '*/5 * * * *', nor an interval, such as 90m"
     )))
 }
 

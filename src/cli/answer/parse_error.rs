@@ -5,15 +5,21 @@ use std::iter;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind as Wrong};
+use clap::{Arg, Command};
 
 use super::unexpected::{COMMANDS_OF_A_SCHEDULE, COMMANDS_OF_SOLOIST, UNEXPECTED, VARIABLE, WORD};
 use crate::base::similar::did_you_mean;
 use crate::base::standard_error::print_line;
 use crate::cli::arguments::is_unit_of_time;
 
-/// Prints an error of the parser, and below it `hint`, which shows how to write the command. For clap, a help text is
-/// an error, too, but is printed on standard output.
-pub(in crate::cli) fn print_parse_error(mut error: clap::Error, usage: u8, hint: Option<&'static str>) -> ExitCode {
+/// Prints an error of `parser`, and below it `hint`, which shows how to write the command. For clap, a help text is an
+/// error, too, but is printed on standard output.
+pub(in crate::cli) fn print_parse_error(
+    mut error: clap::Error,
+    parser: &mut Command,
+    usage: u8,
+    hint: Option<&'static str>,
+) -> ExitCode {
     // clap suggests to put an unknown option behind `--`. But the words behind `--` are run as a command, so the
     // suggestion is removed.
     if let Some(ContextValue::StyledStrs(mut tips)) = error.remove(ContextKind::Suggested) {
@@ -27,11 +33,15 @@ pub(in crate::cli) fn print_parse_error(mut error: clap::Error, usage: u8, hint:
     }
     // The hint is the advice. Beside the hint, a similar name that clap suggests would mislead. If clap suggests an
     // option, the usage contains it, too.
-    let hints = hints(&error);
+    let command = command_of(parser);
+    let mut hints = hints(&error, command);
     if !hints.is_empty() {
         error.remove(ContextKind::SuggestedSubcommand);
     }
     let is_kept = hints.is_empty() && is_similar(&error, ContextKind::SuggestedArg);
+    if hints.is_empty() && !is_kept && error.kind() == Wrong::UnknownArgument {
+        hints.extend(options(command, usage_of(&error).contains(" soloist ")));
+    }
     if !is_kept && error.remove(ContextKind::SuggestedArg).is_some() {
         error.remove(ContextKind::Usage);
     }
@@ -41,7 +51,7 @@ pub(in crate::cli) fn print_parse_error(mut error: clap::Error, usage: u8, hint:
     if is_error {
         // The message about a wrong value already says what to write, so the hint is left out.
         let hint = hint.filter(|_| !matches!(error.kind(), Wrong::InvalidValue | Wrong::ValueValidation));
-        hint.into_iter().chain(hints).for_each(|hint| print_line(format_args!("\n{hint}")));
+        hint.map(str::to_owned).into_iter().chain(hints).for_each(|hint| print_line(format_args!("\n{hint}")));
     }
     ExitCode::from(if is_error { usage } else { 0 })
 }
@@ -74,62 +84,103 @@ fn names(error: &clap::Error, kind: ContextKind) -> Vec<String> {
     }
 }
 
-/// Returns advice on what to write instead of the wrong arguments.
-fn hints(error: &clap::Error) -> Vec<&'static str> {
+/// Returns the command in the arguments of this process, or `parser` if the arguments have no command.
+fn command_of(parser: &mut Command) -> &Command {
+    parser.build();
+    let name = std::env::args_os().skip(1).find(|word| parser.find_subcommand(word).is_some());
+    name.and_then(|name| parser.find_subcommand(name)).unwrap_or(parser)
+}
+
+/// Returns the options of the command, with their help texts. A program with a schedule sets everything else itself.
+fn options(command: &Command, is_of_soloist: bool) -> Option<String> {
+    if command.has_subcommands() {
+        return None;
+    }
+    let is_listed = |option: &Arg| !option.is_positional() && !option.is_hide_set() && option.get_id() != "help";
+    let options = if command.get_arguments().any(is_listed) {
+        format!("Options:\n{}", command.clone().help_template("{options}").render_help().to_string().trim_end())
+    } else {
+        format!("{} has no options.", command.get_name())
+    };
+    let rest = if is_of_soloist {
+        ""
+    } else {
+        "\n\nThe program itself sets everything else, for its schedule and its events."
+    };
+    Some(options + rest)
+}
+
+/// Returns the option of the command with this name, as in `--term`, and its help text.
+fn with_help(command: &Command, option: &str) -> Option<String> {
+    let name = option.strip_prefix("--")?;
+    let option = command.get_arguments().find(|known| known.get_long() == Some(name))?;
+    Some(format!("Use {option}: {}.", option.get_help()?))
+}
+
+/// Returns advice on what to write instead of the wrong arguments of `command`.
+fn hints(error: &clap::Error, command: &Command) -> Vec<String> {
     let names = wrong_names(error);
     let is_named = |name: &str| names.iter().any(|named| named == name);
-    let mut hints = Vec::new();
+    let mut hints: Vec<String> = Vec::new();
+    let mut hint = |hint: &str| hints.push(hint.to_owned());
     match error.kind() {
         Wrong::MissingRequiredArgument => {
             if is_named("--store <URL>") {
-                hints.push(
+                hint(
                     "Say where leases are kept: --store file:/var/lib/locks, redis://…, postgres://… or mysql://…, or set \
                      SOLOIST_STORE as in your crontab.",
                 );
             }
             if is_named("--every <TIMES>") {
-                hints.push("Repeat the five fields of the crontab line in --every, in quotes: --every '*/5 * * * *'.");
+                hint("Repeat the five fields of the crontab line in --every, in quotes: --every '*/5 * * * *'.");
             }
-            if is_named("--name <NAME>") && command().is_some_and(|first| first.as_encoded_bytes().starts_with(b"-")) {
-                hints.push("Write the options before --: soloist run --name NAME -- COMMAND.");
+            if is_named("--name <NAME>")
+                && word_behind_dashes().is_some_and(|first| first.as_encoded_bytes().starts_with(b"-"))
+            {
+                hint("Write the options before --: soloist run --name NAME -- COMMAND.");
             }
             // After `soloist run` alone, this advice would be too early.
             if is_named("<COMMAND>...") && std::env::args_os().len() > 2 {
-                hints.push(
+                hint(
                     "In a crontab, a % ends the command: write \\% instead, or set SOLOIST_STORE in a line of its own.",
                 );
             }
         }
         Wrong::ArgumentConflict if is_named("--force") => {
-            hints.push("--force frees the lease at once, and does not wait for its holder: first try without --force.");
+            hint("--force frees the lease at once, and does not wait for its holder: first try without --force.");
         }
         Wrong::ArgumentConflict if is_named("--wait <TIME>") => {
-            hints.push(
+            hint(
                 "Leave --wait out, or else --every with its options --timezone, --on-one-server and --on-overlap. With --every, \
                  write --on-overlap queue-one: then a scheduled time waits for the end of the previous run.",
             );
         }
         Wrong::UnknownArgument if names.iter().any(|name| is_unit_of_time(name)) => {
-            hints.push("A time with a space needs quotes: '2 hours', or 2h.");
+            hint("A time with a space needs quotes: '2 hours', or 2h.");
         }
         Wrong::ValueValidation if is_named("--log <N>") => {
-            hints.push(
+            hint(
                 "--log keeps the last runs in the store. To write the output of the command to a file, end the line with >>FILE.",
             );
         }
         Wrong::ValueValidation if is_named("--next <N>") => {
-            hints.push("--next is a number of due times. To look ahead for a time, write: next --for 2h.");
+            hint("--next is a number of due times. To look ahead for a time, write: next --for 2h.");
         }
         Wrong::ValueValidation if is_named("--retry <N>") => {
-            hints.push("For no retry, leave --retry and --retry-after out.");
+            hint("For no retry, leave --retry and --retry-after out.");
         }
-        Wrong::UnknownArgument => hints.extend(advice_on(error, &names)),
+        // The value is missing.
+        Wrong::InvalidValue if error.get(ContextKind::InvalidValue) == Some(&ContextValue::String(String::new())) => {
+            let option = names.iter().find_map(|name| with_help(command, name.split(' ').next()?));
+            hints.extend(option);
+        }
+        Wrong::UnknownArgument => hints.extend(advice_on(error, command, &names)),
         Wrong::InvalidSubcommand => {
-            hints.extend(advice_on(error, &names));
+            hints.extend(advice_on(error, command, &names));
             if hints.is_empty() && error.get(ContextKind::SuggestedSubcommand).is_none() {
                 // The program `soloist` has no events.
-                let is_of_soloist = usage(error).contains(" soloist ");
-                hints.push(if is_of_soloist { COMMANDS_OF_SOLOIST } else { COMMANDS_OF_A_SCHEDULE });
+                let is_of_soloist = usage_of(error).contains(" soloist ");
+                hints.push(if is_of_soloist { COMMANDS_OF_SOLOIST } else { COMMANDS_OF_A_SCHEDULE }.to_owned());
             }
         }
         _ => {}
@@ -138,19 +189,19 @@ fn hints(error: &clap::Error) -> Vec<&'static str> {
 }
 
 /// Returns the first word after `--` in the arguments of this process.
-fn command() -> Option<OsString> {
+fn word_behind_dashes() -> Option<OsString> {
     std::env::args_os().skip_while(|word| word != "--").nth(1)
 }
 
 /// Returns the usage of the command, with a space at its end.
-fn usage(error: &clap::Error) -> String {
+fn usage_of(error: &clap::Error) -> String {
     let usage = error.get(ContextKind::Usage).map_or_else(String::new, ToString::to_string);
     format!("{} ", usage.trim_end())
 }
 
-/// Returns the sentence of the first row of [`UNEXPECTED`] that fits the error.
-fn advice_on(error: &clap::Error, names: &[String]) -> Option<&'static str> {
-    let usage = usage(error);
+/// Returns the advice of the first row of [`UNEXPECTED`] that fits the error.
+fn advice_on(error: &clap::Error, command: &Command, names: &[String]) -> Option<String> {
+    let usage = usage_of(error);
     let is_of = |command: &&str| usage.contains(&format!(" {command} "));
     let is_word = |name: &String| !name.starts_with('-');
     let stands_for = |argument: &str, name: &String| match argument {
@@ -161,5 +212,5 @@ fn advice_on(error: &clap::Error, names: &[String]) -> Option<&'static str> {
     let is_named = |argument: &&str| names.iter().any(|name| stands_for(argument, name));
     let row =
         UNEXPECTED.iter().find(|(commands, arguments, _)| commands.iter().any(is_of) && arguments.iter().any(is_named));
-    row.map(|(_, _, sentence)| *sentence)
+    row.map(|(_, _, advice)| with_help(command, advice).unwrap_or_else(|| (*advice).to_owned()))
 }

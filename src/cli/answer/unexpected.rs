@@ -15,7 +15,9 @@ pub(super) const COMMANDS_OF_A_SCHEDULE: &str = "To run one event, due or not, w
      log, locks, unlock, pause, paused, resume and check.";
 
 /// The advice on unexpected arguments and unknown commands. Each row has words, wrong arguments or commands, and the
-/// advice. A row is for the commands whose usage has at least one of the words. The first row that fits is used.
+/// advice. A row is for the commands whose usage has at least one of the words. The first row that fits is used. If the
+/// advice is an option, the message shows the help text of this option. No row is needed for an option that has no
+/// counterpart here, or whose counterpart is found at a glance: then the message lists all options of the command.
 pub(super) const UNEXPECTED: &[(&[&str], &[&str], &str)] = &[
     (&["soloist run"], &["-c", "--command", "--cmd", "--shell"], "Instead of -c of `flock`, write: -- sh -c 'LINE'."),
     (&["soloist run"], &["-s", "--shared"], "There are no shared leases: only one command at a time can hold a name."),
@@ -24,15 +26,12 @@ pub(super) const UNEXPECTED: &[(&[&str], &[&str], &str)] = &[
         &[VARIABLE, "--env"],
         "Write a variable before soloist, or as a part of the command: -- env FOO=1 COMMAND.",
     ),
-    (
-        &["soloist run"],
-        &["-k", "--kill-after", "--grace-period"],
-        "Write the time between SIGTERM and SIGKILL as --grace 10s.",
-    ),
+    (&["soloist run"], &["-k", "--kill-after", "--grace-period"], "--grace"),
     (
         &["soloist run"],
         &["--lock", "--lockfile", "--lock-file", "--file"],
-        "There is no lock file: --name NAME is the lock, and --store file:/var/lib/locks is the directory of the locks.",
+        "There is no lock file: --name NAME is the lock, and --store file:/var/lib/locks is the directory of the \
+         locks.",
     ),
     (
         &["soloist run"],
@@ -54,34 +53,27 @@ pub(super) const UNEXPECTED: &[(&[&str], &[&str], &str)] = &[
             "--from",
             "--to",
         ],
-        "Write the times as --every '30 2 * * *', with the five fields of the crontab line, or an interval as --every 90m.",
+        "Write the times as --every '30 2 * * *', with the five fields of the crontab line, or an interval as --every \
+         90m.",
     ),
-    (&["soloist run"], &["--tz", "--zone"], "Write the zone of --every as --timezone Europe/Berlin."),
+    (&["soloist run"], &["--tz", "--zone"], "--timezone"),
     (
         &["soloist run"],
         &["--ttl", "--lease", "--lease-term", "--lease-time", "--lock-at-most", "--lock-at-most-for", "--expire"],
-        "Write how long a dead host may block the command as --term 60s.",
+        "--term",
     ),
-    (
-        &["soloist run"],
-        &["--lock-at-least", "--lock-at-least-for", "--hold-for", "--min-hold"],
-        "Write the shortest time of the lease as --hold-at-least 30s.",
-    ),
+    (&["soloist run"], &["--lock-at-least", "--lock-at-least-for", "--hold-for", "--min-hold"], "--hold-at-least"),
     (
         &["soloist run"],
         &["--max-runtime", "--max-time", "--time-limit", "--deadline", "--active-deadline-seconds", "--for"],
-        "Write the longest time of the command as --timeout 1h.",
+        "--timeout",
     ),
-    (
-        &["soloist run"],
-        &["--wait-for", "--wait-timeout", "--max-wait", "--lock-timeout", "--block"],
-        "Write how long to wait for the lease as --wait 10s; with --every, write --on-overlap queue-one instead.",
-    ),
+    (&["soloist run"], &["--wait-for", "--wait-timeout", "--max-wait", "--lock-timeout", "--block"], "--wait"),
     (
         &["soloist run"],
         &["--starting-deadline-seconds", "--catch-up", "--misfire-grace-time"],
-        "No option sets how late a start may be: a scheduled time counts for five minutes, and with --on-one-server for \
-         longer.",
+        "No option sets how late a start may be: a scheduled time counts for five minutes, and with --on-one-server \
+         for longer.",
     ),
     (
         &["soloist run"],
@@ -93,16 +85,12 @@ pub(super) const UNEXPECTED: &[(&[&str], &[&str], &str)] = &[
         &["--at-most", "--max-parallel", "--parallel", "--concurrency", "--slots"],
         "soloist run has one run of a name at a time. Up to n at a time need a program in Rust, with Event::at_most.",
     ),
-    (
-        &["soloist run"],
-        &["--queue", "--replace", "--overlap", "--concurrency-policy"],
-        "Write what to do at a scheduled time during a run as --on-overlap queue-one, or replace; this needs --every.",
-    ),
+    (&["soloist run"], &["--queue", "--replace", "--overlap", "--concurrency-policy"], "--on-overlap"),
     (
         &["soloist run"],
         &["--force", "-f"],
-        "No option runs a command while its name is held: soloist locks shows the holder, and soloist unlock NAME ends its \
-         run.",
+        "No option runs a command while its name is held: soloist locks shows the holder, and soloist unlock NAME \
+         ends its run.",
     ),
     (
         &["soloist run"],
@@ -117,13 +105,9 @@ pub(super) const UNEXPECTED: &[(&[&str], &[&str], &str)] = &[
     (
         &["soloist run"],
         &["--retries", "--max-retries", "--retry-count", "--attempts", "--backoff", "--retry-backoff"],
-        "Write retries as --retry 3 --retry-after 10s, and add --retry-doubling to wait longer each time.",
+        "--retry",
     ),
-    (
-        &["soloist run"],
-        &["--retry-delay", "--retry-interval", "--retry-wait"],
-        "Write the time before a retry as --retry-after 10s.",
-    ),
+    (&["soloist run"], &["--retry-delay", "--retry-interval", "--retry-wait"], "--retry-after"),
     (
         &["soloist run"],
         &["--output", "--out", "--log-file", "--logfile", "--stdout"],
@@ -142,8 +126,8 @@ pub(super) const UNEXPECTED: &[(&[&str], &[&str], &str)] = &[
     (
         &["soloist run"],
         &["--once-per", "--period"],
-        "To run once a day in the whole fleet, write --on-one-server --every '0 3 * * *'. Event::once_per needs a program in \
-         Rust.",
+        "To run once a day in the whole fleet, write --on-one-server --every '0 3 * * *'. Event::once_per needs a \
+         program in Rust.",
     ),
     (
         &["soloist run"],
@@ -160,24 +144,14 @@ pub(super) const UNEXPECTED: &[(&[&str], &[&str], &str)] = &[
         &["--instance", "--hostname", "--server"],
         "Set the name of this process in the variable SOLOIST_INSTANCE.",
     ),
-    (&["soloist run"], &["--no-wait", "--nowait"], "Leave it out: without --wait, soloist does not wait."),
-    (
-        &["soloist run"],
-        &["--exit-code", "--conflict-code", "--on-conflict"],
-        "Write the exit code for a name that is held or paused as -E 0.",
-    ),
+    (&["soloist run"], &["--exit-code", "--conflict-code", "--on-conflict"], "--conflict-exit-code"),
     (
         &["soloist run"],
         &["--jitter", "--splay", "--random-delay", "--delay", "--sleep"],
         "Let a shell wait: -- sh -c 'sleep 10; exec COMMAND'.",
     ),
-    (&["soloist run"], &["--debug", "--log-level"], "To see why the command was not run, or how it ended, write -v."),
-    (&["soloist run"], &["--quiet", "-q", "--silent"], "Leave it out: without -v, soloist prints faults only."),
-    (
-        &["soloist run"],
-        &["--id", "--key", "--lock-name", "--job", "--event"],
-        "Write the name of the lease as --name NAME.",
-    ),
+    (&["soloist run"], &["--debug", "--log-level"], "--verbose"),
+    (&["soloist run"], &["--id", "--key", "--lock-name", "--job", "--event"], "--name"),
     (
         &["soloist run"],
         &["on-one-server", "name", "every", "timezone", "timeout", "wait"],
@@ -186,15 +160,15 @@ pub(super) const UNEXPECTED: &[(&[&str], &[&str], &str)] = &[
     (
         &["soloist run"],
         &["9", "200"],
-        "A lock on a descriptor, as in `flock 9`, is not supported: write the command after --. If the number is a part of a \
-         crontab, the crontab needs quotes, as in --every '0 9 * * *'.",
+        "A lock on a descriptor, as in `flock 9`, is not supported: write the command after --. If the number is a \
+         part of a crontab, the crontab needs quotes, as in --every '0 9 * * *'.",
     ),
     (
         &["soloist run"],
         &[WORD],
-        "If it is the command, write -- before it. If -- is there, the option before -- lacks its value, as in -w 5m. If \
-         it is a part of a value, the value needs quotes, as in --every '*/5 * * * *'. Without them, the shell replaces \
-         each *.",
+        "If it is the command, write -- before it. If -- is there, the option before -- lacks its value, as in -w 5m. \
+         If it is a part of a value, the value needs quotes, as in --every '*/5 * * * *'. Without them, the shell \
+         replaces each *.",
     ),
     (
         &["soloist <COMMAND>"],
@@ -205,7 +179,8 @@ pub(super) const UNEXPECTED: &[(&[&str], &[&str], &str)] = &[
     (
         &["soloist <COMMAND>"],
         &["backfill", "list", "next", "run-one", "status", "work", "schedule:run", "schedule:list", "schedule:work"],
-        "That is a command of a program with a schedule of its own: see docs/guide/operators.md.",
+        "That is a command of a program with a schedule of its own: see \
+         https://docs.rs/crate/soloist/latest/source/docs/guide/operators.md",
     ),
     (
         &["soloist <COMMAND>"],
@@ -237,27 +212,15 @@ pub(super) const UNEXPECTED: &[(&[&str], &[&str], &str)] = &[
     ),
     (&["completions"], &["--shell", "-s"], "Write the shell without an option: completions bash."),
     (&["unlock"], &["--all", "-a", "--prefix"], "unlock frees one name: write unlock NAME. locks lists the names."),
-    (&["unlock"], &["--timeout", "-t"], "Write how long to wait for the holder as --wait 30s."),
+    (&["unlock"], &["--timeout", "-t"], "--wait"),
     (
         &["unlock"],
         &["-f", "--now", "-9"],
-        "Without an option, unlock asks the holder to stop. To free the lease at once, even if its holder may still be \
-         running, write --force.",
+        "Without an option, unlock asks the holder to stop. To free the lease at once, even if its holder may still \
+         be running, write --force.",
     ),
-    (&["unlock", "pause", "resume", "run-one"], &["-y", "--yes"], "Leave it out: this command asks no question."),
     (&["locks"], &["--prefix", "--name", "--filter", "--pattern"], "Write the prefix without an option: locks PREFIX."),
-    (&["locks", "list", "status"], &["--all", "-a"], "Leave it out: without a name, this command shows all."),
-    (
-        &["log"],
-        &["--since", "--last", "--limit", "--tail", "-n", "-f", "--follow", "--failed", "--status"],
-        "Leave it out: log shows all runs that are kept. To choose some, write log EVENT --json, and filter with jq.",
-    ),
-    (&["log", "locks", "list", "next", "status"], &["-o", "--output", "--format"], "For JSON, write --json."),
-    (
-        &["check", "pause", "paused", "resume", "unlock"],
-        &["--json", "-o", "--output", "--format"],
-        "This command prints no JSON; log and locks have --json.",
-    ),
+    (&["log", "locks", "list", "next", "status"], &["-o", "--output", "--format"], "--json"),
     (
         &["resume"],
         &["--in", "--at", "--for", "--after"],
@@ -266,10 +229,11 @@ pub(super) const UNEXPECTED: &[(&[&str], &[&str], &str)] = &[
     (
         &["pause"],
         &["--from", "--to"],
-        "A pause begins now. Write its length as --for 8h. An event that must not run at night has `unless_between(..)`.",
+        "A pause begins now. Write its length as --for 8h. An event that must not run at night has \
+         `unless_between(..)`.",
     ),
-    (&["pause"], &["--until", "--duration", "--timeout", "--hours", "-t"], "Write the length of the pause: --for 4d."),
-    (&["pause"], &["--reason", "--message", "-m"], "Write the reason as --why TEXT."),
+    (&["pause"], &["--until", "--duration", "--timeout", "--hours", "-t"], "--for"),
+    (&["pause"], &["--reason", "--message", "-m"], "--why"),
     (&["pause"], &[WORD], "Write the length of the pause as --for 2h, and the reason as --why 'disk full'."),
     (
         &["pause", "paused", "resume"],
@@ -281,11 +245,7 @@ pub(super) const UNEXPECTED: &[(&[&str], &[&str], &str)] = &[
         &["--name", "--event"],
         "Write the name after the command, without an option.",
     ),
-    (
-        &["create-table"],
-        &["--dry-run", "--sql"],
-        "To print the SQL statements, and to run none of them, write --print.",
-    ),
+    (&["create-table"], &["--dry-run", "--sql"], "--print"),
     (
         &["--store"],
         &["--table", "--prefix", "--namespace", "--timeout"],
@@ -294,8 +254,8 @@ pub(super) const UNEXPECTED: &[(&[&str], &[&str], &str)] = &[
     (
         &["--store"],
         &["--password", "--pass", "--user", "--username", "--port", "-a"],
-        "The login and the port belong in the URL of the store: redis://:PASSWORD@HOST:6379. Set it in SOLOIST_STORE, because \
-         other users can see the arguments of a process.",
+        "The login and the port belong in the URL of the store: redis://:PASSWORD@HOST:6379. Set it in SOLOIST_STORE, \
+         because other users can see the arguments of a process.",
     ),
     (
         &["--store"],
@@ -307,12 +267,18 @@ pub(super) const UNEXPECTED: &[(&[&str], &[&str], &str)] = &[
         &["--app", "--application"],
         "Write the name of the application as --schedule NAME, or set SOLOIST_APP.",
     ),
+    (
+        &["run"],
+        &["--name", "--every", "--on-one-server"],
+        "This command takes no event: write run-one EVENT. To run a command under a lease, use the program soloist: \
+         soloist run --name NAME -- COMMAND.",
+    ),
     (&["run-one"], &["--all", "-a"], "To run all events that are due, write: run."),
     (
         &["run-one"],
         &["--force", "-f", "--now"],
-        "run-one runs the event now, due or not. --ignore-filters also runs it if a filter refuses it. No option runs it \
-         beside another run.",
+        "run-one runs the event now, due or not. --ignore-filters also runs it if a filter refuses it. No option runs \
+         it beside another run.",
     ),
     (
         &["run", "run-one"],
@@ -321,39 +287,18 @@ pub(super) const UNEXPECTED: &[(&[&str], &[&str], &str)] = &[
     ),
     (&["run", "run-one", "work"], &["--dry-run"], "Only backfill has --dry-run. To see what is due when, write: list."),
     (&["work"], &["--once"], "To run the events that are due now, and then to end, write: run."),
-    (&["work"], &["-v", "--verbose"], "Leave it out: work prints each step."),
-    (
-        &["run", "run-one", "work"],
-        &["--env", "--environment", "--timeout", "--timezone", "--retry", "--log"],
-        "Leave it out: the program sets this for its schedule and its events.",
-    ),
-    (
-        &["backfill"],
-        &["--parallel", "--concurrency", "--jobs", "-j"],
-        "Leave it out: a backfill runs its occurrences one after another.",
-    ),
     (
         &["backfill"],
         &["--date", "--day", "--on"],
         "For one day, write its beginning and end: --from 2026-11-26 --to 2026-11-27.",
     ),
-    (&["work"], &["--interval", "--every", "--poll"], "Leave it out: work wakes up when an event is due."),
-    (
-        &["backfill"],
-        &["--limit", "--max", "--last", "-n"],
-        "To run only the latest 3 occurrences of the range, write --most 3.",
-    ),
+    (&["backfill"], &["--limit", "--max", "--last", "-n"], "--most"),
     (
         &["backfill"],
         &["--since", "--start", "--after", "--until", "--end", "--before"],
         "Write the beginning of the range as --from TIME, and its end as --to TIME.",
     ),
-    (
-        &["list", "next", "status"],
-        &["--timezone", "--tz", "--utc"],
-        "Leave it out: each time is in the zone of its event; --json prints UTC.",
-    ),
-    (&["list"], &["--limit", "--count", "-n"], "For the next 5 times of each event, write: list --next 5."),
+    (&["list"], &["--limit", "--count", "-n"], "--next"),
     (
         &["next"],
         &[WORD, "--until", "--to", "--within", "--hours", "--next", "--limit", "--count", "-n"],
@@ -361,16 +306,7 @@ pub(super) const UNEXPECTED: &[(&[&str], &[&str], &str)] = &[
     ),
     (
         &["run", "list", "status", "work"],
-        &[WORD, "--event", "--events", "--name", "--only", "--filter", "--tag"],
+        &[WORD, "--event", "--events", "--only", "--filter", "--tag"],
         "This command takes no event. Write run-one EVENT to run one event, due or not, and log EVENT for its runs.",
-    ),
-    // `soloist` has both options.
-    (
-        &[
-            "run", "work", "list", "next", "run-one", "backfill", "status", "log", "locks", "unlock", "pause",
-            "paused", "resume", "check",
-        ],
-        &["--schedule", "--store"],
-        "Leave it out: the program itself sets its schedule and its store.",
     ),
 ];

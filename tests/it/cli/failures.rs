@@ -265,7 +265,7 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
     (
         "$S run --name j --every 5 -- true",
         64,
-        "soloist: `5` has no unit: write 5m and the like for an interval, or five fields",
+        "soloist: --every `5` has no unit: write 5m and the like for an interval, or five fields",
     ),
     (
         "$S run --name j --every '@every 5m' -- true",
@@ -321,7 +321,7 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
         64,
         "invalid value '5M' for '--timeout <TIME>': it is in months or years: ",
     ),
-    ("$S run --name j --every -5m -- true", 64, "`-5m` is neither five fields of a crontab, "),
+    ("$S run --name j --every -5m -- true", 64, "soloist: --every `-5m` is neither five fields of a crontab, "),
     (
         "$S run --name j --every 90m --timezone UTC -- true",
         64,
@@ -355,7 +355,11 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
         64,
         "error: unexpected argument '--kill-after' found\n\nFor more information, try '--help'.\n\nWrite: ",
     ),
-    ("$S run --name j -k 10s -- true", 64, "\nWrite the time between SIGTERM and SIGKILL as --grace 10s.\n"),
+    (
+        "$S run --name j -k 10s -- true",
+        64,
+        "\nUse --grace <TIME>: How long the command may take to stop before it is killed ",
+    ),
     (
         "SOLOIST_APP='shop ' $S run --name j -- true",
         64,
@@ -376,10 +380,17 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
     ("$S resume x --in 2h", 2, "To let it end later, write: pause EVENT --for 2h.\n"),
     ("$S pause x --from 22:00", 2, "A pause begins now. Write its length as --for 8h. "),
     ("$S unlock busy --now", 2, "write --force.\n"),
-    ("$S log x --failed", 2, "write log EVENT --json, and filter with jq.\n"),
+    ("$S log x --failed", 2, "\n\nOptions:\n      --json  "),
     ("$S run --name j --at-most 3 -- true", 64, "Up to n at a time need a program in Rust, with Event::at_most.\n"),
     ("$S run --name j --at-most 3 -- true 2>&1 | grep -e --timeout; test $? = 1", 0, ""),
     ("$S run --name j --config x -- true 2>&1 | grep -q similar; test $? = 1", 0, ""),
+    ("SOLOIST_INSTANCE='$(hostname)' $S run --name j -- true", 64, "SOLOIST_INSTANCE has a `$`, which only a shell "),
+    ("$S run --name j --config x -- true", 64, "\n\nOptions:\n      --store <URL>  "),
+    (
+        "$S run --name j --log -- true",
+        64,
+        "\nUse --log <N>: Keep the last N runs of this name in the store, for `soloist log`.\n",
+    ),
     (
         "$S run --name j --lock /tmp/x.lock -- true",
         64,
@@ -387,14 +398,26 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
     ),
     ("$S run --name j --working-directory /srv -- true", 64, "write: -- sh -c 'cd /srv/app && exec COMMAND'.\n"),
     ("$S run --name j --at 02:30 -- true", 64, "\nWrite the times as --every '30 2 * * *', with the five fields "),
-    ("$S run --name j --ttl 60s -- true", 64, "\nWrite how long a dead host may block the command as --term 60s.\n"),
+    (
+        "$S run --name j --ttl 60s -- true",
+        64,
+        "\nUse --term <TIME>: How long the lease of a dead host blocks the command, ",
+    ),
     (
         "$S run --name j --lock-at-least-for 30s -- true",
         64,
-        "\nWrite the shortest time of the lease as --hold-at-least ",
+        "\nUse --hold-at-least <TIME>: Keep the lease at least this long, ",
     ),
-    ("$S run --name j --max-runtime 1h -- true", 64, "\nWrite the longest time of the command as --timeout 1h.\n"),
-    ("$S run --name j --lock-timeout 10 -- true", 64, "\nWrite how long to wait for the lease as --wait 10s; with "),
+    (
+        "$S run --name j --max-runtime 1h -- true",
+        64,
+        "\nUse --timeout <TIME>: End the command, with its retries, after this time ",
+    ),
+    (
+        "$S run --name j --lock-timeout 10 -- true",
+        64,
+        "\nUse --wait <TIME>: Wait this long for the lease [default: not at all].\n",
+    ),
     ("$S run --name j --starting-deadline-seconds 9 -- true", 64, "\nNo option sets how late a start may be: "),
     (
         "$S run --name j --without-overlapping -- true",
@@ -451,7 +474,7 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
     (
         "$S run --name j --retry 3 --retry-delay 10s -- true",
         64,
-        "\nWrite the time before a retry as --retry-after 10s.\n",
+        "\nUse --retry-after <TIME>: How long to wait before the command runs again.\n",
     ),
     ("$S run --name j --retry 3 --retry-delay 10s -- true 2>&1 | grep -q similar; test $? = 1", 0, ""),
     (
@@ -657,18 +680,18 @@ const COMMANDS: &[(&str, i32, &str)] = &[
     ("$C dispatch 2>&1 | grep tip; $C dispatch", 2, "error: unrecognized subcommand 'dispatch'\n\nUsage: "),
     ("$S unlock --all", 2, "\nunlock frees one name: write unlock NAME. locks lists the names.\n"),
     ("$S unlock --all 2>&1 | grep -e --kill", 1, ""),
-    ("$S unlock j --timeout 30s", 2, "\nWrite how long to wait for the holder as --wait 30s.\n"),
+    ("$S unlock j --timeout 30s", 2, "\nUse --wait <TIME>: How long to wait for the holder.\n"),
     (
         "$S unlock --force --wait 5m j",
         2,
         "\n--force frees the lease at once, and does not wait for its holder: first try ",
     ),
     ("taken; $S unlock '*'; end $?", 1, "* is free: nobody holds it; other names are held: `locks` lists them\n"),
-    ("$S log j --since 1h", 2, "\nLeave it out: log shows all runs that are kept. "),
-    ("$S locks -o json", 2, "\nFor JSON, write --json.\n"),
-    ("$S paused --json", 2, "\nThis command prints no JSON; log and locks have --json.\n"),
+    ("$S log j --clear 2>&1 | grep 'program itself'", 1, ""),
+    ("$S locks -o json", 2, "\nUse --json: Print JSON, for programs.\n"),
+    ("$S paused --json", 2, "\n\nOptions:\n      --store <URL>  "),
     ("$S pause --all", 2, "\nLeave it out: without an event, this command is for the whole schedule.\n"),
-    ("$S pause j --duration 2h", 2, "Write the length of the pause: --for 4d."),
+    ("$S pause j --duration 2h", 2, "Use --for <TIME>: How long the pause lasts, unless `resume` ends it.\n"),
     (
         "used; $S pause 'db:*'",
         0,
@@ -686,25 +709,42 @@ const COMMANDS: &[(&str, i32, &str)] = &[
         1,
         "j of the schedule soloist was not paused; the whole schedule is paused: write `resume`\n",
     ),
-    ("$S create-table --dry-run", 2, "\nTo print the SQL statements, and to run none of them, write --print.\n"),
+    ("$S create-table --dry-run", 2, "\nUse --print: Only print the SQL statements, for a migration.\n"),
     ("$C run-one --all", 2, "\nTo run all events that are due, write: run.\n"),
     ("$C run-one db:backup --dry-run", 2, "\nOnly backfill has --dry-run. To see what is due when, write: list.\n"),
     ("$C run --at 12:00", 2, "\nTo run past occurrences again, write: backfill EVENT --from TIME --to TIME.\n"),
+    ("$C run --name x -- true", 2, "use the program soloist: soloist run --name NAME -- COMMAND.\n"),
+    (
+        "$C run-one db:backup -- --full",
+        2,
+        "\nThe program itself sets everything else, for its schedule and its events.\n",
+    ),
     ("$C work --once", 2, "\nTo run the events that are due now, and then to end, write: run.\n"),
     ("$C list --next 2h", 2, "To look ahead for a time, write: next --for 2h.\n"),
-    ("$C work -v", 2, "\nLeave it out: work prints each step.\n"),
-    ("$C run-one db:backup --timeout 5m", 2, "the program sets this for its schedule and its events.\n"),
+    (
+        "$C work -v",
+        2,
+        "\n\nwork has no options.\n\nThe program itself sets everything else, for its schedule and its events.\n",
+    ),
+    (
+        "$C run-one db:backup --timeout 5m",
+        2,
+        "  -h, --help            Print help\n\nThe program itself sets everything else, ",
+    ),
     ("$C backfill db:backup --date 2026-11-26", 2, "--from 2026-11-26 --to 2026-11-27.\n"),
     ("$C backfill db:backup --from -3d", 2, " is no time: write `2026-03-01`, or "),
     ("$C add cleanup", 2, "The program adds its events, with schedule.add(..).\n"),
-    ("$C work --interval 10s", 2, "\nLeave it out: work wakes up when an event is due.\n"),
-    ("$C list --timezone UTC", 2, "\nLeave it out: each time is in the zone of its event; --json prints UTC.\n"),
+    ("$C list --timezone UTC", 2, "\nThe program itself sets everything else, for its schedule and its events.\n"),
     ("$C next --until 2026-12-24", 2, "\nWrite next --for 2h to look ahead for a time, "),
-    ("$C backfill db:backup --from 2026-11-20 --limit 3", 2, "latest 3 occurrences of the range, write --most 3.\n"),
+    (
+        "$C backfill db:backup --from 2026-11-20 --limit 3",
+        2,
+        "\nUse --most <N>: Run at most the latest N occurrences of the range.\n",
+    ),
     (
         "$C pause db:backup --schedule billing",
         2,
-        "\nLeave it out: the program itself sets its schedule and its store.\n",
+        "\nThe program itself sets everything else, for its schedule and its events.\n",
     ),
     ("$C run db:backup", 2, "Write run-one EVENT to run one event, due or not, and log EVENT for its runs."),
     ("$C work db:backup", 2, "This command takes no event. "),
@@ -719,7 +759,7 @@ const COMMANDS: &[(&str, i32, &str)] = &[
     ("$S create-table --table t", 2, "\nThis option belongs in the URL of the store: ?table=NAME, ?prefix=NAME or "),
     ("$S check --timeout 2s", 2, "\nThis option belongs in the URL of the store: "),
     ("$S locks --prefix db", 2, "\nWrite the prefix without an option: locks PREFIX.\n"),
-    ("$S pause --reason broken", 2, "\nWrite the reason as --why TEXT.\n"),
+    ("$S pause --reason broken", 2, "\nUse --why <TEXT>: The reason, which `paused` and reports show.\n"),
     ("$S pause j 2h", 2, "\nWrite the length of the pause as --for 2h, and the reason as --why 'disk full'.\n"),
     ("$S pause j --why disk full", 2, "and the reason as --why 'disk full'.\n"),
     ("$S unlock -f j", 2, "To free the lease at once, even if its holder may still be running, write --force.\n"),
@@ -728,7 +768,7 @@ const COMMANDS: &[(&str, i32, &str)] = &[
     ("SCHEDULE_STORE=memory: $C resume", 2, "soloist: a store in memory is seen by this process alone"),
     ("SCHEDULE_STORE=memory: $C unlock db:backup", 2, "soloist: a store in memory is seen by this process alone"),
     ("SCHEDULE_STORE=memory: $C locks", 0, "nothing is held"),
-    ("used; $S pause --until 2026-12-01", 2, "Write the length of the pause: --for 4d."),
+    ("used; $S pause --until 2026-12-01", 2, "Use --for <TIME>: How long the pause lasts, unless `resume` ends it.\n"),
     ("$C create-table", 2, "Write: soloist create-table --store URL"),
     ("$C next --for 3652d", 2, "soloist: more than 100000 times are due within 3652 d 0 h: write a shorter `--for`"),
     ("$C next --for 5M", 2, "invalid value '5M' for '--for <TIME>': it is in months or years: write `m` for minutes, "),
@@ -897,8 +937,7 @@ fn a_command_that_only_looks_makes_no_directory() {
 #[test]
 fn what_a_first_attempt_lacks_is_told_with_the_remedy() {
     let place = Place::new();
-    let flock =
-        "Write: soloist run --name NAME --store URL -- COMMAND. docs/guide/from_flock.md has the options of `flock`.\n";
+    let flock = "Write: soloist run --name NAME --store URL -- COMMAND. https://docs.rs/crate/soloist/latest/source/docs/guide/from_flock.md has the options of `flock`.\n";
     let store = "Say where leases are kept: --store file:/var/lib/locks, redis://…, postgres://… or mysql://…, or set \
                  SOLOIST_STORE as in your crontab.\n";
     let every = "Repeat the five fields of the crontab line in --every, in quotes: --every '*/5 * * * *'.\n";
