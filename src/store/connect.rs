@@ -218,7 +218,8 @@ fn meant(text: &str) -> Option<String> {
         return Some(format!("file:{text}"));
     }
     let (host, port) = text.split_once(':').filter(|(host, _)| !host.contains(['@', '/', '?', '%']))?;
-    match port.split_once('/').map_or(port, |(port, _)| port) {
+    // A comma is in front of the options in a connection string of .NET.
+    match port.split(['/', ',']).next().unwrap_or_default() {
         "6379" => Some(format!("redis://{host}:6379/0")),
         "3306" => Some(format!("mysql://user:password@{host}:3306/database")),
         "5432" => Some(format!("postgres://user:password@{host}:5432/database")),

@@ -115,7 +115,8 @@ use warning::StoreWarning;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no store",
     note = "`soloist::connect(..)` and `FileMutex::in_dir(..)` return a `Result`: add `?` to get the store; for a url, \
-            write `soloist::connect(url)?`"
+            write `soloist::connect(url)?`",
+    note = "a builder becomes a store by `.build()?`"
 )]
 pub trait EventMutex: fmt::Debug + Send + Sync {
     /// Acquires the requested name for the requested term if the name is free, in one atomic step. `Ok(None)` means

@@ -230,7 +230,8 @@ server_builder! {
 
     /// Sets the table: 1 to 48 of a-z, 0-9 and _. The first character is not a digit. The name of the table's schema
     /// can precede it, as in `app.mutexes`. The default is the table in the URL, or `soloist_mutexes`. Programs with
-    /// different tables don't see each other's leases.
+    /// different tables don't see each other's leases, as with different prefixes on Redis.
+    #[doc(alias = "prefix")]
     table: TABLE;
 
     /// Sets the longest time of a call: 100 milliseconds to a minute. The default is the timeout in the URL, or four

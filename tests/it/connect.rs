@@ -107,6 +107,7 @@ fn a_url_that_opens_no_store_is_told_why() {
         ("postgres", "postgres://user:password@host:5432/database"),
         ("localhost:6379", "redis://localhost:6379/0"),
         ("localhost:6379/1", "redis://localhost:6379/0"),
+        ("localhost:6379,password=secret,ssl=False", "redis://localhost:6379/0"),
         ("db.example:3306", "mysql://user:password@db.example:3306/database"),
         ("db.example:5432/app", "postgres://user:password@db.example:5432/database"),
     ] {
@@ -297,9 +298,29 @@ fn the_urls_of_all_servers_are_refused_for_the_same_reasons() {
             says(format!("{place},{other}"), two);
             says(format!("{place};{other}"), two);
         }
+        let form = "with the host itself in the place of a variable; in a password, write %2F for a /";
+        for host in ["$(DB_HOST)", "${DB_HOST}:7000", "tcp(127.0.0.1:3306)", "<host>", "h:7000,ssl=secret"] {
+            let said = refused(&format!("{kind}://u:secret@{host}/0"));
+            let start = format!(
+                "the url of a {kind} server has a host with $, =, a bracket and the like: write {kind}://user:"
+            );
+            assert!(said.starts_with(&start) && said.ends_with(form), "{said}");
+        }
+        let no_question_mark = "has a & in front of its first option: write ? there, and & between two options; in a path, write \
+                                %26 for a &";
+        says(format!("{kind}://u:secret@h/0&table=secret"), no_question_mark);
+        says(format!("{kind}://u:secret@h&timeout=2s&table=secret"), no_question_mark);
+        let said = refused(&format!("{kind}:host=127.0.0.1;user=secret"));
+        assert!(
+            said.starts_with(&format!("the url of a {kind} server is not well-formed: write {kind}://user:")),
+            "{said}"
+        );
+        // A password may have any of these characters.
+        connect(&format!("{kind}://u:s$ec(r)e{{t}}<=>&a=b@h/0")).unwrap();
         for option in ["ssl_cert_reqs=secret", "ssl=true", "tlsInsecure=secret"] {
             let said = refused(&format!("{tls}{option}"));
-            let start = format!("the url of a {kind} server has an unknown option behind the ?: {checked}");
+            let name = option.split('=').next().unwrap();
+            let start = format!("the url of a {kind} server has the unknown option `{name}`: {checked}");
             assert!(said.starts_with(&start), "{said}");
         }
     }
@@ -341,8 +362,8 @@ fn a_url_has_the_options_of_the_builder_and_a_setter_wins() {
         (
             "mysql://u@h/app?prefix=a",
             format!(
-                "{of_mysql}has an unknown option behind the ?: did you mean `table`? It takes `table`, `timeout`, `ssl-mode`, `socket` and \
-                 `client_found_rows`; in a password, write %3F for a ?"
+                "{of_mysql}has the unknown option `prefix`: did you mean `table`? It takes `table`, `timeout`, `ssl-mode`, `socket` \
+                 and `client_found_rows`"
             ),
         ),
         ("redis://h?timeout=1m&timeout=1m", format!("{of_redis}has the option timeout twice")),

@@ -20,6 +20,7 @@ impl ServerAddress for Address {
     const STORE: &'static str = "MysqlMutex";
     const NAMESPACE: &'static str = "table";
     const TLS: &'static str = "?ssl-mode=REQUIRED";
+    const FORM: &'static str = "mysql://user:password@host:3306/database";
 
     fn of_url(url: &mut ServerUrl<'_>) -> Result<Self, InvalidOptions> {
         // If a password contains a slash, the driver reads the text after the slash as the name of the database.
@@ -31,14 +32,14 @@ impl ServerAddress for Address {
         )?;
         url.refuse_if(
             database.is_some_and(|database| database.contains('/')),
-            "has more than a database behind the host: write mysql://user:password@host:3306/database",
+            format_args!("has more than a database behind the host: write {}", Self::FORM),
         )?;
         let modes = ["DISABLED", "REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY"];
         let is_encrypted = url.take_encryption("ssl-mode", modes)?;
         url.check_tls(is_encrypted, cfg!(feature = "mysql-tls"))?;
         url.refuse_others(&["table", "timeout", "ssl-mode"], &["socket", "client_found_rows"])?;
-        let form = "is not well-formed: write mysql://user:password@host:3306/database";
-        let options = Opts::from_url(&format!("mysql:{}?{}", url.place, url.left())).map_err(|_| url.wrong(form))?;
+        let options = Opts::from_url(&format!("mysql:{}?{}", url.place, url.left()))
+            .map_err(|_| url.wrong(url.not_well_formed()))?;
         let has_no = |part: Option<&str>| part.is_none_or(str::is_empty);
         url.refuse_if(has_no(options.user()), "has no user: write mysql://user:password@host/database")?;
         url.refuse_if(has_no(options.db_name()), "has no database: write mysql://user:password@host/database")?;
@@ -124,8 +125,8 @@ mod tests {
             ),
             (
                 "mysql://u:p@h/app?prefix=secret",
-                "has an unknown option behind the ?: did you mean `table`? It takes `table`, `timeout`, `ssl-mode`, `socket` and \
-                 `client_found_rows`; in a password, write %3F for a ?",
+                "has the unknown option `prefix`: did you mean `table`? It takes `table`, `timeout`, `ssl-mode`, `socket` and \
+                 `client_found_rows`",
             ),
             ("mysql://u:sec#ret@h/app", "has a #; in a password, write %23 for a #"),
             (
@@ -135,14 +136,13 @@ mod tests {
             ),
             (
                 "mysql://u:p@h/app?ssl-ca=secret",
-                "has an unknown option behind the ?: `ssl-ca` is not read from a url: pass certificates to `root_certificates(..)` or \
-                 `client_certificate(..)` of the builder. It takes `table`, `timeout`, `ssl-mode`, `socket` and `client_found_rows`; \
-                 in a password, write %3F for a ?",
+                "has the unknown option `ssl-ca`: `ssl-ca` is not read from a url: pass certificates to `root_certificates(..)` or \
+                 `client_certificate(..)` of the builder. It takes `table`, `timeout`, `ssl-mode`, `socket` and `client_found_rows`",
             ),
             (
                 "mysql://u:p@h/app?sslmode=secret",
-                "has an unknown option behind the ?: did you mean `ssl-mode`? It takes `table`, `timeout`, `ssl-mode`, `socket` and \
-                 `client_found_rows`; in a password, write %3F for a ?",
+                "has the unknown option `sslmode`: did you mean `ssl-mode`? It takes `table`, `timeout`, `ssl-mode`, `socket` and \
+                 `client_found_rows`",
             ),
             (
                 "mysql://u:p@h/app?client_found_rows=secret",

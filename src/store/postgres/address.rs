@@ -26,6 +26,7 @@ impl ServerAddress for Address {
     const STORE: &'static str = "PostgresMutex";
     const NAMESPACE: &'static str = "table";
     const TLS: &'static str = "?sslmode=require";
+    const FORM: &'static str = "postgres://user:password@host:5432/database";
 
     fn is_overheard(&self) -> bool {
         // If the URL has `hostaddr`, the driver connects to the addresses in `hostaddr`, and looks up no host.
@@ -47,7 +48,8 @@ impl ServerAddress for Address {
         )?;
         url.refuse_others(&["table", "timeout", "sslmode"], &OF_DRIVER.map(|(name, _)| name))?;
         let config = format!("postgres:{}?{}", url.place, url.left()).parse();
-        let mut config: Config = config.map_err(|error| url.wrong(said_by(&error)))?;
+        let mut config: Config =
+            config.map_err(|error| url.wrong(said_by(&error).unwrap_or_else(|| url.not_well_formed())))?;
         let hosts = config.get_hosts();
         url.refuse_if(hosts.is_empty(), "has no host: write postgres://user:password@host/database")?;
         url.refuse_if(
@@ -107,15 +109,13 @@ const OF_DRIVER: [(&str, &str); 18] = [
     ("keepalives_retries", "a number"),
 ];
 
-/// Returns the reason of this error without values of the URL. The details of the driver's error name an option, but
+/// Returns the reason of this error without values of the URL, if an option is the reason. The details of the driver's error name an option, but
 /// show no value.
-fn said_by(error: &tokio_postgres::Error) -> String {
+fn said_by(error: &tokio_postgres::Error) -> Option<String> {
     let said = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
     let option = said.strip_prefix("invalid value for option `").and_then(|rest| rest.strip_suffix('`'));
-    match OF_DRIVER.into_iter().find(|(name, _)| Some(*name) == option) {
-        Some((name, values)) => format!("has an invalid {name}: write {values}"),
-        None => "is not well-formed: write postgres://user:password@host:5432/database".to_owned(),
-    }
+    let (name, values) = OF_DRIVER.into_iter().find(|(name, _)| Some(*name) == option)?;
+    Some(format!("has an invalid {name}: write {values}"))
 }
 
 #[cfg(test)]
@@ -161,12 +161,11 @@ mod tests {
 
     #[test]
     fn what_is_wrong_with_a_url_is_said_without_its_secrets() {
-        let unknown = |it| {
+        let unknown = |name: &str, it: &str| {
             let known = OF_DRIVER.map(|(name, _)| format!("`{name}`"));
             let (last, others) = known.split_last().expect("there are several");
             format!(
-                "has an unknown option behind the ?: {it} takes `table`, `timeout`, `sslmode`, {} and {last}; in a password, write \
-                 %3F for a ?",
+                "has the unknown option `{name}`: {it} takes `table`, `timeout`, `sslmode`, {} and {last}",
                 others.join(", ")
             )
         };
@@ -184,22 +183,31 @@ mod tests {
                 "has an invalid target_session_attrs: write any, read-write or read-only",
             ),
             ("postgres://u:sec#ret@h/app", "has a #; in a password, write %23 for a #"),
-            ("postgres://u:p@h/app?pass=secret", &unknown("did you mean `password`? It")),
-            ("postgres://u:p@h/app?prefix=secret", &unknown("did you mean `table`? It")),
-            ("postgres://u:p@h/app?schema=secret", &unknown("did you mean `table`? It")),
+            ("postgres://u:p@h/app?prefix=secret", &unknown("prefix", "did you mean `table`? It")),
             (
-                "postgres://u:p@h/app?search_path=shop",
-                &unknown("the schema belongs to the name of the table: table=SCHEMA.soloist_mutexes. It"),
+                "postgres://u:p@h/app?schema=secret",
+                &unknown("schema", "the schema belongs to the name of the table: table=SCHEMA.soloist_mutexes. It"),
             ),
-            ("postgres://u:p@h/app?ssl-mode=secret", &unknown("did you mean `sslmode`? It")),
+            ("postgres://u:p@h/app?ssl-mode=secret", &unknown("ssl-mode", "did you mean `sslmode`? It")),
             (
                 "postgres://u:p@h/app?sslrootcert=secret",
                 &unknown(
+                    "sslrootcert",
                     "`sslrootcert` is not read from a url: pass certificates to `root_certificates(..)` or \
                      `client_certificate(..)` of the builder. It",
                 ),
             ),
-            ("postgres://u:p@h/app?nothing=secret", &unknown("it")),
+            ("postgres://u:p@h/app?application_name=a&nothing=secret", &unknown("nothing", "it")),
+            // The password has a &, so `secret` is a part of it.
+            (
+                "postgres://u@h/app?password=a&secret=b",
+                &unknown("secret", "it")
+                    .replace("the unknown option `secret`", "an unknown option behind the ?")
+                    .replace(
+                        " and `keepalives_retries`",
+                        " and `keepalives_retries`; in a password, write %3F for a ?",
+                    ),
+            ),
             ("postgres://u:secret@h,%2Frun%2Fpg/app", "lists a socket and a host: name only sockets or only hosts"),
             ("postgres://u:p@secret@h/app", "has more than one @: write %40 for an @ in a name or a password"),
             ("postgres://u:secret@h/my@db", "has more than one @: write %40 for an @ in a name or a password"),

@@ -55,6 +55,7 @@ impl ServerAddress for Address {
     const STORE: &'static str = "RedisMutex";
     const NAMESPACE: &'static str = "prefix";
     const TLS: &'static str = "rediss://";
+    const FORM: &'static str = "redis://user:password@host:6379/0";
 
     fn of_url(url: &mut ServerUrl<'_>) -> Result<Self, InvalidOptions> {
         let scheme = url.scheme.clone();
@@ -311,8 +312,7 @@ mod tests {
             ),
             (
                 "redis://h/0?ssl_cert_reqs=secret",
-                "has an unknown option behind the ?: for TLS, write rediss://. It takes `prefix`, `timeout` and `wait`; in a password, \
-                 write %3F for a ?",
+                "has the unknown option `ssl_cert_reqs`: for TLS, write rediss://. It takes `prefix`, `timeout` and `wait`",
             ),
             (
                 "redis://h?sentinel_user=secret&sentinel_password=secret",
@@ -320,9 +320,9 @@ mod tests {
                  `wait`; in a password, write %3F for a ?",
             ),
             (
-                "redis+sentinel://h/main?sentinel=secret",
-                "has an unknown option behind the ?: did you mean `sentinel_user` or `sentinel_password`? It takes `prefix`, `timeout`, `wait`, `sentinel_user` and \
-                 `sentinel_password`; in a password, write %3F for a ?",
+                "redis+sentinel://h?master_name=secret",
+                "has the unknown option `master_name`: the name of the primary stands behind the hosts: \
+                 redis+sentinel://host1,host2/NAME. It takes `prefix`, `timeout`, `wait`, `sentinel_user` and `sentinel_password`",
             ),
             ("redis+unix://secret", "has no path: write redis+unix:///run/redis.sock"),
             ("redis+unix://secret?pass=a/b", "has no path: write redis+unix:///run/redis.sock"),
@@ -338,8 +338,7 @@ mod tests {
             ("redis+unix:///run/r?db=secret", NO_DATABASE),
             (
                 "redis://h?table=secret",
-                "has an unknown option behind the ?: did you mean `prefix`? It takes `prefix`, `timeout` and `wait`; in a password, \
-                 write %3F for a ?",
+                "has the unknown option `table`: did you mean `prefix`? It takes `prefix`, `timeout` and `wait`",
             ),
         ];
         for (url, wrong) in cases {

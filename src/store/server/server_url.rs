@@ -16,6 +16,12 @@ const SECOND_QUESTION_MARK: &str = "has a second ?: & separates options; in a pa
 const SECOND_URL: &str = "has a second url in it: a store has one url, in which a comma separates the hosts; in a password, \
                           write %2F for a /";
 
+const NO_QUESTION_MARK: &str =
+    "has a & in front of its first option: write ? there, and & between two options; in a path, write %26 for a &";
+
+/// The characters that no host has. They are found in placeholders, and in the forms of other programs.
+const IN_NO_HOST: [char; 8] = ['$', '(', ')', '{', '}', '<', '>', '='];
+
 const NO_BRACKETS: &str = "has an IPv6 address without brackets: write it as [::1], and the port behind the brackets";
 
 const CHECKED: &str = "the certificate of a server is always checked: pass the certificate of its authority to \
@@ -38,6 +44,9 @@ pub(crate) trait ServerAddress: fmt::Display + Sized + Send + Sync + 'static {
     /// The part of a URL that asks for TLS.
     const TLS: &'static str;
 
+    /// The form of a URL.
+    const FORM: &'static str;
+
     /// Reads the address from a URL without the store's options. An error shows no part of the URL, because it may
     /// contain a password.
     fn of_url(url: &mut ServerUrl<'_>) -> Result<Self, InvalidOptions>;
@@ -57,6 +66,8 @@ pub(crate) struct ServerUrl<'a> {
     kind: &'static str,
     /// The part of a URL that asks for TLS.
     tls: &'static str,
+    /// The form of a URL.
+    form: &'static str,
     /// The scheme, in lower case.
     pub(crate) scheme: String,
     /// The text between the scheme's colon and the question mark.
@@ -76,6 +87,7 @@ impl<'a> ServerUrl<'a> {
         let parsed = Self {
             kind: A::KIND,
             tls: A::TLS,
+            form: A::FORM,
             scheme: scheme.to_ascii_lowercase(),
             place,
             options,
@@ -89,12 +101,22 @@ impl<'a> ServerUrl<'a> {
         parsed.refuse_if(rest.ends_with("#insecure"), format_args!("ends with #insecure, but {CHECKED}"))?;
         parsed.refuse_if(rest.contains('#'), "has a #; in a password, write %23 for a #")?;
         parsed.refuse_if(place.trim_start_matches([':', '/']).contains("://"), SECOND_URL)?;
+        let has_path_alone = parsed.scheme.ends_with("+unix");
+        parsed.refuse_if(!has_path_alone && !place.starts_with("//"), parsed.not_well_formed())?;
         let behind_login = rest.rsplit('@').next().unwrap_or_default();
-        parsed.refuse_if(place.starts_with("//") && behind_login.contains(';'), SEMICOLON)?;
+        parsed.refuse_if(behind_login.contains(';'), SEMICOLON)?;
         parsed.refuse_if(has_second_question_mark, SECOND_QUESTION_MARK)?;
         let authority = place.strip_prefix("//").unwrap_or_default().split('/').next().unwrap_or_default();
         let mut hosts = authority.rsplit('@').next().unwrap_or_default().split(',');
-        parsed.refuse_if(hosts.any(is_ipv6_without_brackets), NO_BRACKETS)?;
+        parsed.refuse_if(hosts.clone().any(is_ipv6_without_brackets), NO_BRACKETS)?;
+        let first_option = place.rsplit('@').next().and_then(|place| place.split_once('&'));
+        parsed.refuse_if(first_option.is_some_and(|(_, options)| options.contains('=')), NO_QUESTION_MARK)?;
+        let why = format_args!(
+            "has a host with $, =, a bracket and the like: write {}, with the host itself in the place of a variable; in a \
+             password, write %2F for a /",
+            A::FORM
+        );
+        parsed.refuse_if(!has_path_alone && hosts.any(|host| host.contains(IN_NO_HOST)), why)?;
         Ok(parsed)
     }
 
@@ -139,8 +161,8 @@ impl<'a> ServerUrl<'a> {
         self.options.join("&")
     }
 
-    /// Refuses a URL with an option that neither the store nor the driver knows. The message shows only options that
-    /// other servers or tools have, because any other text may be a part of a password.
+    /// Refuses a URL with an option that neither the store nor the driver knows. The message shows the name of the option,
+    /// unless this name may be a part of a password.
     pub(crate) fn refuse_others(&self, of_store: &[&str], of_driver: &[&str]) -> Result<(), InvalidOptions> {
         use crate::base::similar::{did_you_mean, quoted};
 
@@ -151,9 +173,12 @@ impl<'a> ServerUrl<'a> {
         let of_others = match name {
             // If the URL has another store's option for the namespace, the message suggests the option of this store: the
             // first option in `of_store`.
-            "prefix" | "table" | "schema" => Some(format!("did you mean `{}`?", of_store[0])),
-            "search_path" | "currentSchema" => {
+            "prefix" | "table" => Some(format!("did you mean `{}`?", of_store[0])),
+            "search_path" | "currentSchema" | "schema" => {
                 Some("the schema belongs to the name of the table: table=SCHEMA.soloist_mutexes.".to_owned())
+            }
+            "master" | "master_name" | "service_name" | "sentinelMasterId" => {
+                Some("the name of the primary stands behind the hosts: redis+sentinel://host1,host2/NAME.".to_owned())
             }
             "sentinel_user" | "sentinel_password" => Some(format!("`{name}` is for redis+sentinel://.")),
             "sslrootcert" | "sslcert" | "sslkey" | "ssl-ca" | "ssl-cert" | "ssl-key" | "ssl_ca_certs"
@@ -172,9 +197,16 @@ impl<'a> ServerUrl<'a> {
             None => "it".to_owned(),
         };
         let known = quoted(known, "and");
-        Err(self.wrong(format_args!(
-            "has an unknown option behind the ?: {it} takes {known}; in a password, write %3F for a ?"
-        )))
+        // A password with a ? leads to a login behind the ?, and a password with a & to an option that was cut.
+        let may_be_secret = self.options.iter().any(|option| option.contains('@') || option.contains("pass"));
+        let is_name =
+            option.contains('=') && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
+        let what = if is_name && !may_be_secret {
+            format!("the unknown option `{name}`: {it} takes {known}")
+        } else {
+            format!("an unknown option behind the ?: {it} takes {known}; in a password, write %3F for a ?")
+        };
+        Err(self.wrong(format_args!("has {what}")))
     }
 
     /// Refuses a URL that asks for TLS, if this build has no TLS for this kind of server.
@@ -185,6 +217,11 @@ impl<'a> ServerUrl<'a> {
             self.kind
         );
         self.refuse_if(is_encrypted && !is_built_in, needed)
+    }
+
+    /// Returns the reason for a URL of another form.
+    pub(crate) fn not_well_formed(&self) -> String {
+        format!("is not well-formed: write {}", self.form)
     }
 
     pub(crate) fn refuse_if(&self, is_wrong: bool, what: impl fmt::Display) -> Result<(), InvalidOptions> {
@@ -243,6 +280,7 @@ mod tests {
         ServerUrl {
             kind: "test",
             tls: "tls=on",
+            form: "t://h",
             scheme: "t".to_owned(),
             place: "//h",
             options: options.split('&').collect(),
