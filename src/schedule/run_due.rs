@@ -3,6 +3,7 @@
 use std::ptr;
 #[cfg(feature = "cli")]
 use std::sync::Arc;
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -35,8 +36,9 @@ impl Schedule {
     /// Runs one tick: every event that is due in the minute of `now`. Returns when all runs have ended.
     ///
     /// Call this once a minute, for example from cron. In a service, call [`work`](Self::work) instead. The schedule
-    /// does not remember earlier calls: if you call this twice in one minute, events without
-    /// [`on_one_server`](crate::Event::on_one_server) or [`once_per`](crate::Event::once_per) run twice. If an event is
+    /// does not remember which events have run: if you call this twice in one minute, events without
+    /// [`on_one_server`](crate::Event::on_one_server) or [`once_per`](crate::Event::once_per) run twice, and a warning
+    /// is logged once. If an event is
     /// due more often than once a minute, only its latest occurrence up to `now` runs; see
     /// [`run_minute`](Self::run_minute). Events run one after another, in the order in which they were added. Events
     /// that are [`in_background`](crate::Event::in_background) run at the same time as the other events of the tick.
@@ -54,9 +56,28 @@ impl Schedule {
     /// # }
     /// ```
     pub fn run_due(&self, now: DateTime<Utc>) -> Report {
-        let report = self.tick(&self.events.registry().plan_tick(now, DateTime::<Utc>::MIN_UTC), None);
+        let plan = self.events.registry().plan_tick(now, DateTime::<Utc>::MIN_UTC);
+        self.warn_of_repetition(&plan);
+        let report = self.tick(&plan, None);
         self.finish_run_log();
         report
+    }
+
+    /// Logs a warning if the last call of `run_due` was less than a minute earlier, and so has run an event of this plan
+    /// already. The warning is logged once for a schedule.
+    fn warn_of_repetition(&self, plan: &TickPlan) {
+        if plan.due.is_empty() {
+            return;
+        }
+        let mut last_tick = self.last_tick.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(last) = *last_tick else { return };
+        *last_tick = Some(plan.now);
+        let is_soon = last < plan.now && plan.now - last < TimeDelta::minutes(1);
+        if let Some(event) = plan.repeated_since(last).filter(|_| is_soon) {
+            *last_tick = None;
+            drop(last_tick);
+            trace::runs_again(event);
+        }
     }
 
     /// Runs the events that were due after `last`, up to `now`. Use this call in a loop of your own if the ticks of the

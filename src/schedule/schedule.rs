@@ -5,6 +5,8 @@ use std::fmt;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
+use chrono::{DateTime, Utc};
+
 use super::history::run_logger::RunLogger;
 use super::report::Report;
 use super::shutdown::Shutdown;
@@ -95,6 +97,9 @@ pub struct Schedule {
     pub(super) told_of: Arc<AtomicU64>,
     /// The stores that were unavailable at the last request.
     pub(super) stores_out: Arc<Mutex<BTreeSet<StoreId>>>,
+    /// The instant of the last call of `run_due` in which an event was due. `None`: a warning that a call repeated runs
+    /// was logged.
+    pub(super) last_tick: Arc<Mutex<Option<DateTime<Utc>>>>,
     pub(super) events: Arc<LiveEvents>,
 }
 
@@ -122,6 +127,7 @@ impl Schedule {
             run_logger: None,
             told_of: Arc::default(),
             stores_out: Arc::default(),
+            last_tick: Arc::new(Mutex::new(Some(DateTime::<Utc>::MIN_UTC))),
         }
     }
 

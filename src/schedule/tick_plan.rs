@@ -41,6 +41,15 @@ impl TickPlan {
         self
     }
 
+    /// Returns an event of the plan that makes no claims, and whose occurrence was due at `last` already.
+    pub(super) fn repeated_since(&self, last: DateTime<Utc>) -> Option<&str> {
+        let anew = self.registry.due_index.due(self.now, last);
+        let is_anew = |index: usize| anew.iter().any(|(event, _)| *event == index);
+        let mut repeated = self.due.iter().map(|(event, _)| *event).filter(|event| !is_anew(*event));
+        let event = repeated.find(|event| self.registry.events[*event].protection.claim.is_none())?;
+        Some(&self.registry.events[event].name)
+    }
+
     /// Returns this plan for a tick at `now`, which may be later than planned. The plan keeps its occurrences.
     pub(super) fn carried_out_at(mut self, now: DateTime<Utc>) -> Self {
         self.now = now;

@@ -196,6 +196,7 @@ fn tell_what_needs_no_thread() {
     let replaceable = event("r").without_overlapping().on_overlap(soloist::Overlap::Replace);
     schedule.add(replaceable).unwrap();
     assert!(!schedule.run_due(noon()).is_failure());
+    assert!(!schedule.run_due(noon() + TimeDelta::seconds(1)).is_failure());
     tell_of_a_holder_from_the_future();
     tell_of_a_stuck_run();
     tell_of_applications();
@@ -602,4 +603,27 @@ fn what_is_gated_and_released_together_is_told_within_the_span_of_each_run() {
     let expected = [("", "due"), ("a in ", "released"), ("b in ", "released"), ("c in ", "skipped")];
     let expected: BTreeSet<_> = expected.map(|(span, message)| (span.to_owned(), message.to_owned())).into();
     assert!(told.is_superset(&expected), "{told:?}");
+}
+
+#[test]
+fn a_second_call_of_run_due_in_a_minute_is_warned_of_once() {
+    let times = ["12:00:10", "12:00:10", "12:00:09", "12:01:00", "12:01:59", "12:02:00", "12:02:01"];
+    let warned_at = |event: fn(Event) -> Event| {
+        let schedule = Schedule::in_process();
+        schedule.add(event(Event::call("e", |_| {}))).unwrap();
+        let is_warned_at = |time: &&str| {
+            let listener = Listener::default();
+            let now = format!("2026-03-01T{time}Z").parse().unwrap();
+            with_subscriber(Registry::default().with(listener.clone()), || {
+                let _ = schedule.run_due(now);
+            });
+            listener.has_heard("run_due called twice in a minute")
+        };
+        times.into_iter().filter(is_warned_at).collect::<Vec<_>>()
+    };
+    assert_eq!(warned_at(Event::every_minute), ["12:01:59"]);
+    let none: [&str; 0] = [];
+    assert_eq!(warned_at(|event| event.every_minute().on_one_server()), none);
+    // A new occurrence is due at each of these times.
+    assert_eq!(warned_at(Event::every_second), none);
 }

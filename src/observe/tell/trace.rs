@@ -225,6 +225,18 @@ pub(crate) fn store_is_not_shared(event: &str, scope: &dyn fmt::Debug) {
     });
 }
 
+/// Logs that a call of `run_due` runs this event again for an occurrence that the call before it has run.
+pub(crate) fn runs_again(event: &str) {
+    log(|| {
+        event!(warn, event, "run_due called twice in a minute");
+        line!(
+            "run_due(..) was called twice in a minute, so {} and all events without on_one_server() or once_per(..) run \
+             twice: call it once a minute, or let work(..) of the schedule wait for the due times (printed once)",
+            Named(event)
+        );
+    });
+}
+
 /// Logs that the timetable of an event is `own` on this server, but has been `other` on `server` for an hour or longer.
 pub(crate) fn timetables_differ(event: &str, own: &str, other: &str, server: &str) {
     log(|| {
