@@ -43,6 +43,16 @@ pub(crate) fn quoted(names: Vec<&str>, last: &str) -> String {
     if names.is_empty() { end } else { format!("{} {last} {end}", names.join(", ")) }
 }
 
+/// Returns whether two names differ in one letter, or in the order of their letters. Upper and lower case, and spaces and
+/// underscores, make no difference.
+pub(crate) fn differs_by_a_letter(one: &str, other: &str) -> bool {
+    let [mut one, mut other] = [one, other].map(|name| letters(&name.replace(' ', "_")));
+    let is_near = distance(&one, &other) <= 1 && one.len() > 1;
+    one.sort_unstable();
+    other.sort_unstable();
+    is_near || one == other
+}
+
 fn letters(name: &str) -> Vec<char> {
     name.chars().take(COMPARED).flat_map(char::to_lowercase).collect()
 }

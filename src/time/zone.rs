@@ -9,7 +9,7 @@ use chrono::TimeZone;
 use chrono::{DateTime, FixedOffset, Local, NaiveTime, Offset, Timelike as _, Utc};
 
 use super::clock::instant_of;
-use crate::base::{error::debug_as_display, escape::Quoted, similar::did_you_mean};
+use crate::base::{error::debug_as_display, escape::Quoted, similar::differs_by_a_letter, similar::quoted};
 
 pub(crate) mod changes;
 #[cfg(unix)]
@@ -268,6 +268,8 @@ const ANY_ZONE: &str = if cfg!(feature = "tzdata") {
     "`UTC`, `local`, or an offset such as `+02:00` (names such as `Europe/Berlin` need the feature `tzdata`, which is off)"
 };
 
+const OF_NAMES: &str = "; a zone has the name of one large city in it: `timedatectl list-timezones` lists the names";
+
 impl FromStr for Zone {
     type Err = UnknownZone;
 
@@ -350,10 +352,23 @@ fn instead_of(text: &str) -> String {
     let known = ["UTC", "local"].into_iter();
     #[cfg(feature = "tzdata")]
     let known = known.chain(NamedZone::names());
-    match did_you_mean(text, known) {
-        Some(question) => question,
-        None => format!("write {ANY_ZONE}"),
+    let mut meant: Vec<&str> = known.filter(|name| is_misspelled(text, name)).collect();
+    if let Some(exact) = meant.iter().copied().find(|name| name.eq_ignore_ascii_case(text)) {
+        meant = vec![exact];
     }
+    if !meant.is_empty() {
+        return format!("did you mean {}?", quoted(meant, "or"));
+    }
+    let is_name = text.starts_with(|first: char| first.is_alphabetic());
+    let names = if cfg!(feature = "tzdata") && is_name { OF_NAMES } else { "" };
+    format!("write {ANY_ZONE}{names}")
+}
+
+/// Returns whether `text` is the name of a zone, or its city, with one wrong letter, or with its letters in another
+/// order. A name that is less similar is often that of a city in another country.
+fn is_misspelled(text: &str, name: &str) -> bool {
+    let city = name.rsplit('/').next().unwrap_or_default();
+    [name, city].iter().any(|name| differs_by_a_letter(text, name))
 }
 
 /// Parses an offset in another form: `UTC+2`, `+2`, `+0200`.
@@ -431,16 +446,27 @@ mod tests {
             for (text, name) in [
                 ("europe/berlin", "Europe/Berlin"),
                 ("America/New_Yrok", "America/New_York"),
+                ("America/New York", "America/New_York"),
                 ("Berlin", "Europe/Berlin"),
+                ("Berln", "Europe/Berlin"),
             ] {
                 assert_eq!(message(text), format!("`{text}` is not a time zone: did you mean `{name}`?"));
+            }
+            // No city in another country is suggested.
+            for text in
+                ["Asia/Mumbai", "Asia/Bangalore", "Asia/Delhi", "Europe/Munich", "America/Washington", "Asia/Beijing"]
+            {
+                let advice =
+                    "only one large city of each zone has a name: `timedatectl list-timezones` lists the names";
+                assert_eq!(message(text), format!("`{text}` is not a time zone: write {ANY_ZONE}; {advice}"));
             }
         }
         assert_eq!(
             message("Mars/Olympus\n"),
             if cfg!(feature = "tzdata") {
                 "`Mars/Olympus\\n` is not a time zone: write a name such as `Europe/Berlin`, `UTC`, `local`, or an \
-                 offset such as `+02:00`"
+                 offset such as `+02:00`; a zone has the name of one large city in it: `timedatectl list-timezones` lists \
+                 the names"
             } else {
                 "`Mars/Olympus\\n` is not a time zone: write `UTC`, `local`, or an offset such as `+02:00` (names such \
                  as `Europe/Berlin` need the feature `tzdata`, which is off)"
