@@ -52,6 +52,9 @@ const OURS: [&str; 7] = [
     "SOLOIST_SLOT",
 ];
 
+/// Parts of a path that other programs replace with the date.
+const DATES: [&str; 4] = ["%Y", "%F", "%d.", "$(date"];
+
 /// Commands of the shell that often begin a line of a crontab.
 const BUILT_IN: [&str; 9] = [".", "cd", "exec", "export", "set", "source", "ulimit", "umask", "unset"];
 
@@ -74,12 +77,22 @@ impl Command {
             if path.is_empty() {
                 return Err(format!("`{method}(..)`: the path is empty: write a path, or leave the method out"));
             }
-            if let Some(home) = ["~", "$HOME"].into_iter().find(|home| Path::new(path).starts_with(home)) {
+            if let Some(home) = home_in(path) {
                 let path = Quoted::new(&path.to_string_lossy());
                 return Err(format!(
                     "`{method}(..)`: only a shell replaces the `{home}` in {path}: write the whole path"
                 ));
             }
+        }
+        let undated = file.map(OsStr::to_string_lossy);
+        if let Some((path, date)) =
+            undated.and_then(|path| DATES.into_iter().find(|date| path.contains(date)).map(|date| (path, date)))
+        {
+            return Err(format!(
+                "`output(..)`: no date takes the place of the `{date}` in {}: write one path, and rotate the file, or let the line \
+                 of `Event::exec` redirect its output, as in `backup >> \"/var/log/$(date +%F).log\"`",
+                Quoted::new(&path)
+            ));
         }
         let values = self.environment.iter().map(|(_, value)| value.as_os_str());
         let texts = iter::once(&self.program).chain(self.arguments.iter().flatten()).map(OsString::as_os_str);
@@ -101,11 +114,12 @@ impl Command {
                 "`env(..)`: {name} can't be the name of a variable: use a name that is not empty and has no `=`"
             ));
         }
-        match self.environment.iter().find(|(name, value)| refers_to_itself(name, value)) {
-            Some((name, _)) => Err(format!(
-                "`env(\"{name}\", ..)`: only a shell replaces the `${name}` in its value: write the whole value, or set the \
+        let for_a_shell = |(name, value): &(OsString, OsString)| Some((name.clone(), part_for_a_shell(name, value)?));
+        match self.environment.iter().find_map(for_a_shell) {
+            Some((name, part)) => Err(format!(
+                "`env(\"{}\", ..)`: only a shell replaces the `{part}` in its value: write the whole value, or set the \
                  variable in a line of `Event::exec`",
-                name = name.display()
+                name.display()
             )),
             None => Ok(()),
         }
@@ -304,6 +318,18 @@ fn advice_if_relative(path: &Path, directory: &Path) -> Option<String> {
     let directory = std::path::absolute(directory).ok().filter(|_| path.is_relative())?;
     let directory = OneLine(directory.display());
     Some(format!("a relative path begins at the current directory, {directory}: write the whole path"))
+}
+
+/// Returns the beginning of a path that stands for the home directory, and that only a shell replaces.
+fn home_in(path: &OsStr) -> Option<&'static str> {
+    ["~", "$HOME", "${HOME}"].into_iter().find(|home| Path::new(path).starts_with(home))
+}
+
+/// Returns the part of a variable's value that only a shell replaces: the variable itself, as in `PATH=$PATH:/opt/bin`,
+/// or the home directory, as in `LOGS=$HOME/logs`.
+fn part_for_a_shell(name: &OsStr, value: &OsStr) -> Option<String> {
+    let of_home = || home_in(value).filter(|_| has(value, b'/')).map(str::to_owned);
+    if refers_to_itself(name, value) { Some(format!("${}", name.display())) } else { of_home() }
 }
 
 /// Returns whether the value of a variable refers to the variable itself, as in `PATH=$PATH:/opt/bin`.

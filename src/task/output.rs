@@ -31,8 +31,8 @@ pub enum Output {
     #[doc(alias = "null")]
     Discard,
     /// The command writes to this file. Each run truncates the file first. A relative path starts at the working
-    /// directory of this process. A path that begins with `~` or `$HOME` is an error, because only a shell replaces
-    /// these.
+    /// directory of this process. A path that begins with `~` or `$HOME`, or that has a pattern for the date such as
+    /// `%Y`, is an error, because nothing replaces these.
     File(PathBuf),
     /// The command appends to this file. A relative path starts at the working directory of this process. As with
     /// `File`, the report of a failure names the file, and [`RunOutcome::output`](crate::RunOutcome::output) returns

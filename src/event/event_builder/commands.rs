@@ -79,7 +79,7 @@ impl Event {
     /// Sets an environment variable of the command. The command gets the environment of this process, with this
     /// variable added or replaced. The environment of this process does not change. The variables that [describe the
     /// run](Self::exec) can't be replaced. A value that refers to its own variable, such as `$PATH:/opt/bin` for `PATH`,
-    /// is an error, because only a shell replaces the `$PATH`.
+    /// or that begins with `~/` or `$HOME/`, is an error, because only a shell replaces these.
     pub fn env(self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.of_the_command("env", |command| {
             let variable = (name.into(), value.into());
