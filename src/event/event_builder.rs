@@ -36,7 +36,8 @@ mod limits;
 ///
 /// The methods of the builder never fail, so that calls can be chained. `add` validates the event, and returns the
 /// first error. The order of the methods makes no difference, with one exception: filters and hooks are called in the
-/// order in which they were added. `add` refuses an event if an option is set twice to different values.
+/// order in which they were added. `add` refuses an event if an option is set twice to different values. Each length of
+/// time is a [`std::time::Duration`], not that of `chrono`.
 ///
 /// ```
 /// use std::time::Duration;

@@ -21,6 +21,7 @@ pub(crate) struct Exited(pub(crate) ExitStatus);
 impl fmt::Display for Exited {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.code() {
+            Some(127) => f.write_str("exited with 127 (in a shell: no such command)"),
             Some(code) => write!(f, "exited with {code}"),
             None => write!(f, "ended by {}", self.0.to_string().replacen(": ", " ", 1)),
         }

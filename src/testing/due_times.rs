@@ -75,6 +75,16 @@ impl<'a> WallTimes<'a> {
         Self { schedule, event, zone: zone.unwrap_or_else(|| definition.timetable.zone.clone()) }
     }
 
+    /// Returns the zone of these times, and the zone of the event if it is another.
+    fn zones(&self) -> String {
+        match self.schedule.event(self.event) {
+            Ok(event) if event.timetable.zone != self.zone => {
+                format!("{}; the zone of the event is {}", self.zone, event.timetable.zone)
+            }
+            _ => self.zone.to_string(),
+        }
+    }
+
     /// Returns the due times from `start` on, in ascending order.
     fn from(&self, start: NaiveDateTime) -> impl Iterator<Item = NaiveDateTime> {
         let early = start.checked_sub_signed(MOST_AHEAD).unwrap_or(start).and_utc();
@@ -168,7 +178,7 @@ pub fn due_times(schedule: &Schedule, event: &str, time: Range<&str>) -> Vec<Str
 pub fn assert_due(schedule: &Schedule, event: &str, time: &str) {
     let WallTime { time: at, zone } = WallTime::of_a_minute(time);
     let times = WallTimes::of(schedule, event, zone);
-    assert!(times.is_due(at), "{event:?} is not due at {time} ({}){}", times.zone, times.around(at));
+    assert!(times.is_due(at), "{event:?} is not due at {time} ({}){}", times.zones(), times.around(at));
 }
 
 /// Fails the test if the event is due at this time; see [`assert_due`].

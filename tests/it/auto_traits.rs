@@ -37,7 +37,6 @@ fn everything_may_be_shared_between_threads_and_shown_to_a_developer() {
     shared::<soloist::MemoryMutex>();
     shared::<soloist::time::Moment>();
     shared::<soloist::MutexName>();
-    shared::<soloist::time::OneOrMore<u32>>();
     shared::<soloist::OutagePolicy>();
     shared::<soloist::Output>();
     shared::<soloist::store::Owner>();

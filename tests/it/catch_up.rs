@@ -428,7 +428,7 @@ fn a_definition_that_cannot_tell_what_was_missed_is_refused() {
         (Duration::ZERO, "0s"),
         (Duration::from_secs(59), "59s"),
         (Duration::from_secs(367 * 24 * 3600), "367d"),
-        (Duration::MAX, "18446744073709551615999999999ns"),
+        (Duration::MAX, "Duration::MAX"),
     ] {
         assert_eq!(
             refusal(event().on_one_server().catch_up(window)),

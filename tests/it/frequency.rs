@@ -219,7 +219,7 @@ fn a_schedule_that_was_not_told_where_it_is_takes_no_event_with_environments() {
     ] {
         let error = schedule.add(only(&[list])).unwrap_err();
         let way_out = "write each name by itself, as in `environments([\"production\", \"staging\"])`; for all environments, leave \
-                       `environments(..)` out";
+                       `environments(..)` out, and for all but one, use `skip(..)`";
         assert!(error.to_string().ends_with(&format!(" is not one name: {way_out}")), "{error}");
         assert_eq!(error.kind(), AddErrorKind::Name);
     }

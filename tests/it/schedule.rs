@@ -110,8 +110,12 @@ fn a_wrong_definition_is_refused_with_its_own_message() {
             "event `e`: `without_overlapping_for(0s)`: use 1ms to ten years",
         ),
         (
+            event("e").daily().timeout(Duration::MAX),
+            "event `e`: `timeout(Duration::MAX)`: use 1ms to ten years; for no limit, leave the method out",
+        ),
+        (
             event("e").daily().without_overlapping_for(Duration::MAX),
-            "event `e`: `without_overlapping_for(18446744073709551615999999999ns)`: use 1ms to ten years",
+            "event `e`: `without_overlapping_for(Duration::MAX)`: use 1ms to ten years",
         ),
         (event("e").daily().mutex_name("").without_overlapping(), "event `e`: the `mutex_name(..)` is empty"),
         (
@@ -181,7 +185,8 @@ fn a_wrong_definition_is_refused_with_its_own_message() {
         (
             event("e").daily().timezone("Mars/Olympus"),
             "event `e`: `timezone(..)`: `Mars/Olympus` is not a time zone: write a name such as `Europe/Berlin`, `UTC`, `local`, \
-             or an offset such as `+02:00`",
+             or an offset such as `+02:00`; a zone has the name of one large city in it: `timedatectl list-timezones` lists the \
+             names",
         ),
         (
             event("e").every(HOUR).on_clock_change(ClockChange::Once),
@@ -242,7 +247,7 @@ fn a_lease_that_can_not_be_as_it_was_asked_for_is_refused() {
         ),
         (
             event("e").daily().without_overlapping().hold_at_least(Duration::MAX),
-            "event `e`: `hold_at_least(18446744073709551615999999999ns)`: use 1ms to ten years",
+            "event `e`: `hold_at_least(Duration::MAX)`: use 1ms to ten years",
         ),
         (
             event("e").hourly().without_overlapping().hold_at_least(HOUR),

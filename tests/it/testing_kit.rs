@@ -62,6 +62,7 @@ fn a_test_that_fails_says_when_it_is_due() {
     let message = fails(|| assert_not_due(&schedule, "nightly", "2026-07-01 02:30"));
     assert_eq!(message, "\"nightly\" is due at 2026-07-01 02:30 (Europe/Berlin)");
     for (time, says) in [
+        ("2026-07-01 02:30 UTC", " at 2026-07-01 02:30 UTC (UTC; the zone of the event is Europe/Berlin); before that"),
         ("2026-07-01 02:31 Berlin", "Europe/Berlin"),
         ("1_July", "is no time: write 2026-03-01, 2026-03-01 14:30"),
         ("2026-07-01 02:30 PM", "is no time: write 2026-03-01, 2026-03-01 14:30"),

@@ -42,7 +42,8 @@ impl Event {
         } else if let Some(list) = names.iter().find(|name| !is_one_name(name)) {
             let message = format_args!(
                 "`environments(..)`: {} is not one name: write each name by itself, as in \
-                 `environments([\"production\", \"staging\"])`; for all environments, leave `environments(..)` out",
+                 `environments([\"production\", \"staging\"])`; for all environments, leave `environments(..)` out, and for \
+                 all but one, use `skip(..)`",
                 Quoted::new(list)
             );
             self.refused(AddErrorKind::Name.because(message))

@@ -108,7 +108,8 @@ words! {
     }
 }
 
-/// Methods that make the event due at an interval: of real time, of civil days, or of weeks.
+/// Methods that make the event due at an interval: of real time, of civil days, or of weeks. For any number of minutes,
+/// such as seven, use [`every`](Self::every) with `Duration::from_secs(7 * 60)`.
 impl Event {
     /// Makes the event due at this interval of real time, from one second to ten years, in whole seconds. Clock changes
     /// do not move the times. The intervals are counted from 1970-01-01 00:00 UTC, or from the instant of
@@ -209,39 +210,39 @@ impl Event {
 
     /// Makes the event due every `n` hours, counted from midnight, at these `minutes`: `15 */n * * *` for 15. `n` must
     /// divide 24, as for [`every_hours`](Self::every_hours).
-    pub fn every_hours_at(self, n: u32, minutes: impl Into<OneOrMore<u32>>) -> Self {
-        self.hours_at("every_hours_at(..)", n, minutes.into())
+    pub fn every_hours_at(self, n: u32, minutes: impl OneOrMore<u32>) -> Self {
+        self.hours_at("every_hours_at(..)", n, minutes)
     }
 
     /// Makes the event due every hour at these `minutes`: `17 * * * *` for 17, `15,45 * * * *` for `[15, 45]`.
-    pub fn hourly_at(self, minutes: impl Into<OneOrMore<u32>>) -> Self {
-        self.hours_at("hourly_at(..)", 1, minutes.into())
+    pub fn hourly_at(self, minutes: impl OneOrMore<u32>) -> Self {
+        self.hours_at("hourly_at(..)", 1, minutes)
     }
 
     /// Makes the event due every odd hour at these `minutes`: `15 1-23/2 * * *` for 15.
-    pub fn every_odd_hour_at(self, minutes: impl Into<OneOrMore<u32>>) -> Self {
+    pub fn every_odd_hour_at(self, minutes: impl OneOrMore<u32>) -> Self {
         let method = "every_odd_hour_at(..)";
-        self.numbers(method, Field::Hour, (1..24).step_by(2)).numbers(method, Field::Minute, minutes.into())
+        self.numbers(method, Field::Hour, (1..24).step_by(2)).numbers(method, Field::Minute, minutes.into_list())
     }
 
     /// Makes the event due every two hours, counted from midnight, at these `minutes`: `15 */2 * * *` for 15.
-    pub fn every_two_hours_at(self, minutes: impl Into<OneOrMore<u32>>) -> Self {
-        self.hours_at("every_two_hours_at(..)", 2, minutes.into())
+    pub fn every_two_hours_at(self, minutes: impl OneOrMore<u32>) -> Self {
+        self.hours_at("every_two_hours_at(..)", 2, minutes)
     }
 
     /// Makes the event due every three hours, counted from midnight, at these `minutes`: `15 */3 * * *` for 15.
-    pub fn every_three_hours_at(self, minutes: impl Into<OneOrMore<u32>>) -> Self {
-        self.hours_at("every_three_hours_at(..)", 3, minutes.into())
+    pub fn every_three_hours_at(self, minutes: impl OneOrMore<u32>) -> Self {
+        self.hours_at("every_three_hours_at(..)", 3, minutes)
     }
 
     /// Makes the event due every four hours, counted from midnight, at these `minutes`: `15 */4 * * *` for 15.
-    pub fn every_four_hours_at(self, minutes: impl Into<OneOrMore<u32>>) -> Self {
-        self.hours_at("every_four_hours_at(..)", 4, minutes.into())
+    pub fn every_four_hours_at(self, minutes: impl OneOrMore<u32>) -> Self {
+        self.hours_at("every_four_hours_at(..)", 4, minutes)
     }
 
     /// Makes the event due every six hours, counted from midnight, at these `minutes`: `15 */6 * * *` for 15.
-    pub fn every_six_hours_at(self, minutes: impl Into<OneOrMore<u32>>) -> Self {
-        self.hours_at("every_six_hours_at(..)", 6, minutes.into())
+    pub fn every_six_hours_at(self, minutes: impl OneOrMore<u32>) -> Self {
+        self.hours_at("every_six_hours_at(..)", 6, minutes)
     }
 
     /// Makes the event due every day at this time: `30 2 * * *` for `02:30`. `time` is written `hh:mm` or `h:mm`, from
@@ -297,8 +298,8 @@ impl Event {
     }
 
     /// Makes the event due on these `days` of the week at this time: `30 2 * * 1` for Monday and `02:30`.
-    pub fn weekly_on(self, days: impl Into<OneOrMore<Weekday>>, time: &str) -> Self {
-        let days = days.into().into_iter().map(|day| day.num_days_from_sunday());
+    pub fn weekly_on(self, days: impl OneOrMore<Weekday>, time: &str) -> Self {
+        let days = days.into_list().into_iter().map(|day| day.num_days_from_sunday());
         self.time_of_day("weekly_on(..)", time).numbers("weekly_on(..)", Field::DayOfWeek, days)
     }
 
@@ -382,7 +383,7 @@ impl Event {
         self.say("until", instant, |event| &mut event.due.until)
     }
 
-    /// Makes the event due once, at `instant`. With [`on_one_server`](Self::on_one_server), only one of the servers
+    /// Makes the event due once, at `instant`. For a time of day, use [`daily_at`](Self::daily_at). With [`on_one_server`](Self::on_one_server), only one of the servers
     /// that share a store starts the event. With [`catch_up`](Self::catch_up), the occurrence is made up for if no
     /// server was up at `instant`, and if the store already knew the event. When [`work`](crate::Schedule::work)
     /// begins, it records the event in the store. [`add`](crate::Schedule::add) refuses an instant that is not a whole
@@ -435,8 +436,8 @@ impl Event {
         self.timed(|words| words.set_numbers(method, field, numbers))
     }
 
-    fn hours_at(self, method: &'static str, n: u32, minutes: OneOrMore<u32>) -> Self {
-        self.timed(|words| words.set_hours(method, n)).numbers(method, Field::Minute, minutes)
+    fn hours_at(self, method: &'static str, n: u32, minutes: impl OneOrMore<u32>) -> Self {
+        self.timed(|words| words.set_hours(method, n)).numbers(method, Field::Minute, minutes.into_list())
     }
 
     fn in_window(self, window: Result<Window, String>) -> Self {

@@ -35,6 +35,9 @@ impl fmt::Display for ExactDuration {
             (1_000_000, "ms"),
             (1_000, "us"),
         ];
+        if self.0 == Duration::MAX {
+            return f.write_str("Duration::MAX");
+        }
         let nanos = self.0.as_nanos();
         match UNITS.iter().find(|(unit, _)| nanos > 0 && nanos.is_multiple_of(*unit)) {
             Some((unit, name)) => write!(f, "{}{name}", nanos / unit),

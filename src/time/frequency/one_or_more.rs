@@ -7,37 +7,44 @@
 /// use soloist::time::OneOrMore;
 /// use soloist::Event;
 ///
-/// let every_hour = |minutes: OneOrMore<u32>| Event::call("reports:generate", |_| {}).hourly_at(minutes);
-/// let event = every_hour(17.into());
-/// let event = every_hour([15, 45].into());
-/// let event = every_hour(vec![0, 20, 40].into());
+/// fn every_hour(minutes: impl OneOrMore<u32>) -> Event {
+///     Event::call("reports:generate", |_| {}).hourly_at(minutes)
+/// }
+/// let event = every_hour(17);
+/// let event = every_hour([15, 45]);
+/// let event = every_hour(vec![0, 20, 40]);
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OneOrMore<T>(Vec<T>);
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is neither one `{T}` nor a list of them",
+    note = "write a day of the week as `chrono::Weekday::Mon`, and a minute as a number; write several as an array or a `Vec`"
+)]
+pub trait OneOrMore<T>: sealed::Sealed<T> {
+    /// Returns the values as a list.
+    fn into_list(self) -> Vec<T>;
+}
 
-impl<T> From<T> for OneOrMore<T> {
-    fn from(one: T) -> Self {
-        Self(vec![one])
+mod sealed {
+    pub trait Sealed<T> {}
+
+    impl<T> Sealed<T> for T {}
+    impl<T, const N: usize> Sealed<T> for [T; N] {}
+    impl<T> Sealed<T> for Vec<T> {}
+}
+
+impl<T> OneOrMore<T> for T {
+    fn into_list(self) -> Vec<T> {
+        vec![self]
     }
 }
 
-impl<T, const N: usize> From<[T; N]> for OneOrMore<T> {
-    fn from(several: [T; N]) -> Self {
-        Self(several.into())
+impl<T, const N: usize> OneOrMore<T> for [T; N] {
+    fn into_list(self) -> Vec<T> {
+        self.into()
     }
 }
 
-impl<T> From<Vec<T>> for OneOrMore<T> {
-    fn from(several: Vec<T>) -> Self {
-        Self(several)
-    }
-}
-
-impl<T> IntoIterator for OneOrMore<T> {
-    type Item = T;
-    type IntoIter = std::vec::IntoIter<T>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.0.into_iter()
+impl<T> OneOrMore<T> for Vec<T> {
+    fn into_list(self) -> Vec<T> {
+        self
     }
 }

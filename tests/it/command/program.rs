@@ -88,7 +88,10 @@ fn a_program_that_is_not_there_is_named() {
         assert!(outcome.exit_status().is_none() && outcome.output().is_none());
     }
     // The shell was there, and says it in its own way.
-    assert_eq!(said(line("no-such-program").output(Output::Discard)), "exited with 127 after 0 µs");
+    assert_eq!(
+        said(line("no-such-program").output(Output::Discard)),
+        "exited with 127 (in a shell: no such command) after 0 µs"
+    );
 }
 
 #[test]
