@@ -46,7 +46,8 @@ pub(crate) fn quoted(names: Vec<&str>, last: &str) -> String {
 /// Returns whether two names differ in one letter, or in the order of their letters. Upper and lower case, and spaces and
 /// underscores, make no difference.
 pub(crate) fn differs_by_a_letter(one: &str, other: &str) -> bool {
-    let [mut one, mut other] = [one, other].map(|name| letters(&name.replace(' ', "_")));
+    let underscored = |letter: char| if letter == ' ' { '_' } else { letter };
+    let [mut one, mut other] = [one, other].map(|name| letters(name).into_iter().map(underscored).collect::<Vec<_>>());
     let is_near = distance(&one, &other) <= 1 && one.len() > 1;
     one.sort_unstable();
     other.sort_unstable();
