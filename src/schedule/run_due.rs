@@ -38,11 +38,10 @@ impl Schedule {
     /// Call this once a minute, for example from cron. In a service, call [`work`](Self::work) instead. The schedule
     /// does not remember which events have run: if you call this twice in one minute, events without
     /// [`on_one_server`](crate::Event::on_one_server) or [`once_per`](crate::Event::once_per) run twice, and a warning
-    /// is logged once. If an event is
-    /// due more often than once a minute, only its latest occurrence up to `now` runs; see
-    /// [`run_minute`](Self::run_minute). Events run one after another, in the order in which they were added. Events
-    /// that are [`in_background`](crate::Event::in_background) run at the same time as the other events of the tick.
-    /// All events of the tick use this `now`, even if the tick takes long.
+    /// is logged once. If an event is due more often than once a minute, only its latest occurrence up to `now` runs;
+    /// see [`run_minute`](Self::run_minute). Events run one after another, in the order in which they were added.
+    /// Events that are [`in_background`](crate::Event::in_background) run at the same time as the other events of the
+    /// tick. All events of the tick use this `now`, even if the tick takes long.
     ///
     /// ```
     /// use soloist::{Event, Schedule};

@@ -236,8 +236,14 @@ fn split_scheme(url: &str) -> Result<(String, &str), ConnectError> {
         scheme.starts_with(|first: char| first.is_ascii_alphabetic())
             && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
     };
+    // In `app:password@host/database`, the text before the colon is the name of a user.
+    let is_user = |name: &str, rest: &str| {
+        rest.contains('@') && !rest.starts_with("//") && !KINDS.iter().any(|(_, schemes)| schemes.contains(&name))
+    };
     match url.split_once(':') {
-        Some((scheme, rest)) if well_formed(scheme) && meant(url).is_none() => Ok((scheme.to_ascii_lowercase(), rest)),
+        Some((scheme, rest)) if well_formed(scheme) && meant(url).is_none() && !is_user(scheme, rest) => {
+            Ok((scheme.to_ascii_lowercase(), rest))
+        }
         _ => {
             if url.trim().is_empty() {
                 return Err(refused("the url of a store is empty: write one such as file:/var/lib/myapp/locks"));

@@ -96,7 +96,15 @@ fn a_url_that_opens_no_store_is_told_why() {
     let no_scheme = format!(
         "the url of a store has no scheme; write one such as file:/var/lib/myapp/locks; the schemes are {known}"
     );
-    for url in ["locks", "host=db password=secret", "//user:secret@host/a", "/a?password=secret", ":memory", "1:a"] {
+    for url in [
+        "locks",
+        "host=db password=secret",
+        "//user:secret@host/a",
+        "/a?password=secret",
+        ":memory",
+        "1:a",
+        "u:secret@h/app",
+    ] {
         assert_eq!(refused(url), no_scheme, "{url}");
     }
     for (url, meant) in [

@@ -383,12 +383,13 @@ impl Event {
         self.say("until", instant, |event| &mut event.due.until)
     }
 
-    /// Makes the event due once, at `instant`. For a time of day, use [`daily_at`](Self::daily_at). With [`on_one_server`](Self::on_one_server), only one of the servers
-    /// that share a store starts the event. With [`catch_up`](Self::catch_up), the occurrence is made up for if no
-    /// server was up at `instant`, and if the store already knew the event. When [`work`](crate::Schedule::work)
-    /// begins, it records the event in the store. [`add`](crate::Schedule::add) refuses an instant that is not a whole
-    /// minute, because a tick at the start of a minute would not run the event at such an instant.
-    /// [`add`](crate::Schedule::add) also refuses other methods that make the event due.
+    /// Makes the event due once, at `instant`. For a time of day, use [`daily_at`](Self::daily_at). With
+    /// [`on_one_server`](Self::on_one_server), only one of the servers that share a store starts the event. With
+    /// [`catch_up`](Self::catch_up), the occurrence is made up for if no server was up at `instant`, and if the store
+    /// already knew the event. When [`work`](crate::Schedule::work) begins, it records the event in the store.
+    /// [`add`](crate::Schedule::add) refuses an instant that is not a whole minute, because a tick at the start of a
+    /// minute would not run the event at such an instant. [`add`](crate::Schedule::add) also refuses other methods that
+    /// make the event due.
     pub fn at(self, instant: DateTime<Utc>) -> Self {
         self.say("at", instant, |event| &mut event.due.at)
     }
