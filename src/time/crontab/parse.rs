@@ -1,21 +1,20 @@
-//! Parses the text of a crontab into bit sets. Allocates memory only for errors.
+//! Parses the text of a crontab into bit sets. Allocates memory only for errors. The file `refusal.rs` has the advice on
+//! texts that are no crontab.
 
 use std::fmt;
 
 use chrono::{Month, Weekday};
 
 use super::calendar_day::CalendarDay;
-use super::error::CrontabError;
 use super::field_set::{Field, FieldSet};
-use crate::base::{escape::OneLine, escape::Quoted, similar::did_you_mean};
-use crate::time::zone::Zone;
+use crate::base::escape::Quoted;
 
 /// The largest number of bytes in a text. Useful texts are shorter. A longer text is refused before it is parsed.
-const MAX_BYTES: usize = 1_000;
+pub(super) const MAX_BYTES: usize = 1_000;
 
 /// The nicknames and their fields, as in the manual page of cronie. In cronie, `@daily` sets no star for the days. That
 /// makes no difference here, because both day fields have all days.
-const NICKNAMES: [(&str, &str); 7] = [
+pub(super) const NICKNAMES: [(&str, &str); 7] = [
     ("@yearly", "0 0 1 1 *"),
     ("@annually", "0 0 1 1 *"),
     ("@monthly", "0 0 1 * *"),
@@ -25,56 +24,40 @@ const NICKNAMES: [(&str, &str); 7] = [
     ("@hourly", "0 * * * *"),
 ];
 
+/// The reason why a text is no crontab.
+pub(super) enum Fault<'a> {
+    /// The text has more than [`MAX_BYTES`] bytes.
+    Long,
+    /// The text begins with an `@`, but is no nickname.
+    Nickname,
+    /// The text does not have five fields.
+    FieldCount,
+    Field(BadPart<'a>),
+}
+
 /// Returns the sets of the five fields, in their order.
-pub(super) fn fields(text: &str) -> Result<[FieldSet; 5], CrontabError> {
+pub(super) fn fields(text: &str) -> Result<[FieldSet; 5], Fault<'_>> {
     if text.len() > MAX_BYTES {
-        return Err(CrontabError::new(text, text, format_args!("{} bytes: the limit is {MAX_BYTES}", text.len())));
+        return Err(Fault::Long);
     }
-    if text.trim_start_matches(BLANKS).starts_with('@') {
-        return nickname(text);
+    let name = text.trim_matches(BLANKS);
+    if name.starts_with('@') {
+        let (_, stands_for) = NICKNAMES.iter().find(|(known, _)| *known == name).ok_or(Fault::Nickname)?;
+        return fields(stands_for);
     }
     let mut sets = Field::ALL.map(FieldSet::every);
     let mut lists = lists(text);
     for (field, set) in Field::ALL.into_iter().zip(&mut sets) {
-        let list = lists.next().ok_or_else(|| wrong_count(text))?;
-        *set = read_list(field, list).map_err(|fault| refusal(text, &fault))?;
+        let list = lists.next().ok_or(Fault::FieldCount)?;
+        *set = read_list(field, list).map_err(Fault::Field)?;
     }
-    if lists.next().is_some() { Err(wrong_count(text)) } else { Ok(sets) }
-}
-
-fn nickname(text: &str) -> Result<[FieldSet; 5], CrontabError> {
-    let name = text.trim_matches(BLANKS);
-    if let Some((_, stands_for)) = NICKNAMES.iter().find(|(known, _)| *known == name) {
-        return fields(stands_for);
-    }
-    let what = if name == "@every_minute" {
-        "no such nickname: write `* * * * *`".to_owned()
-    } else if name.starts_with("@every") {
-        "a crontab has no intervals: say the interval instead, as in `every(Duration::from_secs(300))` or `--every 5m`"
-            .to_owned()
-    } else if let Some((known, _)) =
-        NICKNAMES.iter().find(|(known, _)| *known == lists(name).next().unwrap_or_default())
-    {
-        format!(
-            "write `{known}` alone: a time needs the five fields, as in `30 2 * * *`, and a command `Event::exec(..)` or \
-             `-- COMMAND`"
-        )
-    } else if ["@biweekly", "@fortnightly"].contains(&name) {
-        "no such nickname: for every second week, write `every_weeks(2, date)`".to_owned()
-    } else if name == "@reboot" {
-        "it means the start of the machine, not a time: run the task when your program starts".to_owned()
-    } else {
-        let known = NICKNAMES.map(|(known, _)| known);
-        let question = did_you_mean(name, known.into_iter());
-        format!("no such nickname: {}", question.unwrap_or_else(|| format!("there are {}", known.join(", "))))
-    };
-    Err(CrontabError::new(text, name, what))
+    if lists.next().is_some() { Err(Fault::FieldCount) } else { Ok(sets) }
 }
 
 /// A fault in a field, and the part of the text with the fault.
-struct BadPart<'a> {
-    part: &'a str,
-    what: String,
+pub(super) struct BadPart<'a> {
+    pub(super) part: &'a str,
+    pub(super) what: String,
 }
 
 impl<'a> BadPart<'a> {
@@ -121,7 +104,7 @@ impl<'a> BadPart<'a> {
 const DASHES: [char; 5] = ['\u{2010}', '\u{2011}', '\u{2013}', '\u{2014}', '\u{2212}'];
 
 /// Parses `list = item {"," item} | "?"`.
-fn read_list(field: Field, list: &str) -> Result<FieldSet, BadPart<'_>> {
+pub(super) fn read_list(field: Field, list: &str) -> Result<FieldSet, BadPart<'_>> {
     if list == "?" && matches!(field, Field::DayOfMonth | Field::DayOfWeek) {
         return Ok(FieldSet::every(field));
     }
@@ -296,159 +279,14 @@ fn read_number<'a>(field: Field, item: &'a str, text: &'a str) -> Result<u32, Ba
 
 /// Parses a number. A number that is too large for the type becomes the largest number of the type, which is outside of
 /// all fields, too.
-fn digits(text: &str) -> Option<u32> {
+pub(super) fn digits(text: &str) -> Option<u32> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| text.parse().unwrap_or(u32::MAX))
 }
 
-/// Returns the error for a fault in a field. If the number of fields is wrong, the item with the fault may stand in a
-/// wrong field, so the error is about the number of fields instead.
-#[cold]
-fn refusal(text: &str, fault: &BadPart<'_>) -> CrontabError {
-    let is_fault = lists(text).count() == Field::ALL.len() && zone_in(text).is_none();
-    match around_fields(text) {
-        None if is_fault => CrontabError::in_field(text, fault.part, &fault.what),
-        _ => wrong_count(text),
-    }
-}
-
-/// Returns advice for a text with characters that are neither fields nor the spaces between them.
-fn around_fields(text: &str) -> Option<String> {
-    let inside = text.trim();
-    if inside.contains(['\r', '\n']) {
-        return Some(
-            "it has several lines: write one, such as `0 9,18 * * *`, or add an event for each line".to_owned(),
-        );
-    }
-    let bare = inside.trim_matches(['"', '\'', '`', '\u{2018}', '\u{2019}', '\u{201c}', '\u{201d}']);
-    if bare != inside {
-        return Some(format!("remove the quotes: write {}", Quoted::new(bare)));
-    }
-    let blank = text.chars().find(|char| char.is_whitespace() && !BLANKS.contains(char))?;
-    Some(format!("it has a `{}`: remove it, or write a plain space", blank.escape_default()))
-}
-
-#[cold]
-fn wrong_count(text: &str) -> CrontabError {
-    if let Some(advice) = around_fields(text) {
-        return CrontabError::new(text, text, advice);
-    }
-    if let Some((word, zone)) = zone_in(text) {
-        let zone: String = zone.chars().take(60).collect();
-        let (quoted, zone) = (Quoted::new(word), OneLine(&zone));
-        let what = format_args!("{quoted} is no field: remove it, and write `timezone(\"{zone}\")`");
-        return CrontabError::new(text, word, what);
-    }
-    if let Some(comment) = lists(text).nth(Field::ALL.len()).filter(|list| list.starts_with('#')) {
-        return CrontabError::new(text, comment, "a comment is not allowed here: remove the `#` and the text after it");
-    }
-    if let Some(fields) = text.trim_matches(BLANKS).strip_prefix("cron(").and_then(|rest| rest.strip_suffix(')')) {
-        let five = Quoted::new(&lists(fields).take(Field::ALL.len()).collect::<Vec<_>>().join(" "));
-        let what =
-            format_args!("cron(..) and the year are syntax of AWS: write {five}; Sunday is 0 or 7 here, and 1 in AWS");
-        return CrontabError::new(text, text, what);
-    }
-    if let Some(joined) = without_spaces_in_lists(text) {
-        let what = format_args!("a list or a range has a space: write {}", Quoted::new(&joined));
-        return CrontabError::new(text, text, what);
-    }
-    if let Some(command) = command_in(text) {
-        let end = command.as_ptr().addr() - text.as_ptr().addr();
-        let (command, alone) = (Quoted::new(command), Quoted::new(text[..end].trim_matches(BLANKS)));
-        let what = format_args!(
-            "{command} is a command, not a field: write {alone} here, and the command in `Event::exec(..)` or `-- COMMAND`"
-        );
-        return CrontabError::new(text, text, what);
-    }
-    let count = lists(text).count();
-    let plural = if count == 1 { "" } else { "s" };
-    let has_year = lists(text).last().is_some_and(|last| last.len() == 4 && digits(last).is_some());
-    let advice = match count {
-        1 if NICKNAMES.iter().any(|(known, _)| known[1..] == *text.trim_matches(BLANKS)) => {
-            format!(": write `@{}`", text.trim_matches(BLANKS))
-        }
-        0..=4 if text.contains(':') => ": write five, such as `30 2 * * *` for 02:30".to_owned(),
-        0..=4 if text.starts_with("every") => {
-            ": write five, such as `*/5 * * * *`; an interval is `every(Duration::from_secs(300))` or `--every 5m`"
-                .to_owned()
-        }
-        0..=4 => ": write five, such as `*/5 * * * *`".to_owned(),
-        6 if [2, 4].iter().any(|at| lists(text).nth(*at) == Some("?")) => {
-            ": the sixth field is the year of AWS: leave it out; Sunday is 0 or 7 here, and 1 in AWS".to_owned()
-        }
-        6 if has_year => {
-            ": a crontab has no year: leave it out; the first and the last year are `from(..)` and `until(..)`"
-                .to_owned()
-                + OF_CRON
-        }
-        6 => {
-            let instead = "`every_ten_seconds()` or `--every 10s`";
-            format!(
-                ": seconds are not part of a crontab: leave them out; for less than a minute, write {instead}{OF_CRON}"
-            )
-        }
-        7 if has_year => ": seconds and years are not part of a crontab: leave them out".to_owned() + OF_CRON,
-        _ => String::new(),
-    };
-    let what =
-        format_args!("{count} field{plural} instead of 5 (minute, hour, day of month, month, day of week){advice}");
-    CrontabError::new(text, text, what)
-}
-
-/// The end of the advice for an expression of the crate `cron`.
-const OF_CRON: &str = if cfg!(feature = "cron") {
-    "; or write `on(\"0 30 9 * * Mon-Fri 2027\".parse::<cron::Schedule>()?)`, where Sunday is 1"
-} else {
-    ""
-};
-
-/// Returns the command, if the text is a whole line of a crontab: five fields and a command.
-fn command_in(text: &str) -> Option<&str> {
-    let command = lists(text).nth(Field::ALL.len())?;
-    let five = lists(text).take(Field::ALL.len()).zip(Field::ALL);
-    let are_fields = five.fold(true, |all, (list, field)| all && read_list(field, list).is_ok());
-    let is_field = command.bytes().all(|byte| byte.is_ascii_digit() || b"*/,-?#".contains(&byte))
-        || read_list(Field::DayOfWeek, command).is_ok();
-    (are_fields && !is_field).then_some(command)
-}
-
-/// Returns the text without the spaces beside `,`, `-` and `/`, if the result is a crontab.
-fn without_spaces_in_lists(text: &str) -> Option<String> {
-    let mut joined = String::new();
-    for word in lists(text) {
-        let is_apart = !joined.ends_with([',', '-', '/']) && !word.starts_with([',', '-', '/']);
-        joined += if is_apart && !joined.is_empty() { " " } else { "" };
-        joined += word;
-    }
-    (lists(&joined).count() == Field::ALL.len() && fields(&joined).is_ok()).then_some(joined)
-}
-
-/// Returns the word of the text that sets a zone, and the zone. The word is the first, if it is `TZ=..` or
-/// `CRON_TZ=..`, or a zone behind the five fields.
-fn zone_in(text: &str) -> Option<(&str, &str)> {
-    let first = lists(text).next()?;
-    let zone = first.strip_prefix("TZ=").or_else(|| first.strip_prefix("CRON_TZ="));
-    let behind = || lists(text).nth(Field::ALL.len()).filter(|word| word.parse::<Zone>().is_ok());
-    zone.map(|zone| (first, zone)).or_else(|| behind().map(|word| (word, word)))
-}
-
-/// Returns the error for a text whose days of the month do not exist in any of its months, or never fall on its days of
-/// the week.
-#[cold]
-pub(super) fn never_comes(text: &str, day_of_month_comes: bool) -> CrontabError {
-    let list = |field: Field| lists(text).nth(field as usize).unwrap_or_default();
-    let day = list(Field::DayOfMonth);
-    let other = if day_of_month_comes { Field::DayOfWeek } else { Field::Month };
-    let ([quoted, with], on) = ([day, list(other)].map(Quoted::new), if day_of_month_comes { "on" } else { "in" });
-    let name = other.name();
-    let hint = if day_of_month_comes { "" } else { ": the last day of a month is `L`" };
-    let what = format_args!("day of month {quoted} never comes {on} {name} {with}{hint}");
-    CrontabError::in_field(text, day, what)
-}
-
-const BLANKS: [char; 2] = [' ', '\t'];
+pub(super) const BLANKS: [char; 2] = [' ', '\t'];
 
 /// Returns the texts of the fields.
-fn lists(text: &str) -> impl Iterator<Item = &str> {
+pub(super) fn lists(text: &str) -> impl Iterator<Item = &str> {
     text.split(BLANKS).filter(|list| !list.is_empty())
 }
