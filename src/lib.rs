@@ -160,8 +160,8 @@ pub use time::zone::Zone;
 // A task and its run.
 pub use base::error::BoxError;
 pub use outcome::cancel::CancelReason;
+pub use task::event_task::{IntoTaskResult, TaskResult};
 pub use task::run::Run;
-pub use task::task_result::{IntoTaskResult, TaskResult};
 
 // A report.
 pub use outcome::run_outcome::RunOutcome;

@@ -11,10 +11,10 @@ mod spacing_check;
 
 use super::add_error::{AddError, AddErrorKind, Refusal, checked_term, out_of_range};
 use super::catch_up::CatchUp;
-use super::claim_window::{check_live_claims, usual_claim_window};
 use super::event_builder::{AfterHook, Event};
 use super::filter::{Environments, Filter, named, windows_of};
-use super::protection::{LeaseTerms, Protection, claim::MINUTE};
+use super::protection::claim::{MINUTE, check_live_claims, usual_claim_window};
+use super::protection::{LeaseTerms, Protection};
 use super::retry::Retry;
 use crate::lease::{name::MutexName, term::Renewal, term::Term};
 use crate::outcome::run_record::MOST_KEPT;
@@ -121,23 +121,21 @@ impl Definition {
         here.chain((0..self.filters.len()).map(|at| named(&self.filters, at))).collect()
     }
 
-    /// Returns the claim window for `occurrence`. The window begins with the tick of the run. The run may request its
-    /// claim only within the window: after the window, the claim of a server that has run the occurrence may have
-    /// expired. With `catch_up`, the window also covers the time in which other servers read the claim to find missed
-    /// occurrences.
+    /// Returns the name and the term of the claim on `occurrence`, and its claim window. `None`: the event makes no
+    /// claims.
+    ///
+    /// The window begins with the tick of the run. The run may request its claim only within the window: after the
+    /// window, the claim of a server that has run the occurrence may have expired. With `catch_up`, the window also
+    /// covers the time in which other servers read the claim to find missed occurrences.
     #[inline]
-    pub(crate) fn claim_window(&self, occurrence: DateTime<Utc>) -> Duration {
-        match self.catch_up.as_ref().filter(|catch_up| catch_up.window + MINUTE > self.claim_window) {
-            Some(catch_up) => catch_up.claim_lookup_time(&self.timetable, occurrence).max(self.claim_window),
-            None => self.claim_window,
-        }
-    }
-
-    /// Returns the name and the term of the claim on `occurrence`, for a run with this claim window. `None`: the event
-    /// makes no claims.
-    pub(crate) fn claim(&self, occurrence: DateTime<Utc>, window: Duration) -> Option<(MutexName, Term)> {
-        let Self { name, timetable, protection, .. } = self;
-        Some(protection.claim?.name_and_term(&protection.mutex, name, occurrence, timetable, window))
+    pub(crate) fn claim(&self, occurrence: DateTime<Utc>) -> Option<((MutexName, Term), Duration)> {
+        let Self { name, timetable, protection, claim_window, .. } = self;
+        let claim = protection.claim?;
+        let window = match self.catch_up.as_ref().filter(|catch_up| catch_up.window + MINUTE > *claim_window) {
+            Some(catch_up) => catch_up.claim_lookup_time(timetable, occurrence).max(*claim_window),
+            None => *claim_window,
+        };
+        Some((claim.name_and_term(&protection.mutex, name, occurrence, timetable, window), window))
     }
 
     pub(crate) fn has_windows(&self) -> bool {

@@ -3,7 +3,6 @@
 pub(crate) mod add_error;
 pub(crate) mod event_builder;
 pub(crate) mod catch_up;
-pub(crate) mod claim_window;
 pub(crate) mod definition;
 pub(crate) mod filter;
 pub(crate) mod protection;

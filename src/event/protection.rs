@@ -1,17 +1,21 @@
-//! The validated protections of an event: its lease, its claim, its queue, and its outage policy.
+//! The validated protections of an event: its lease, its claim, its queue, and its outage policy. Also the admissions
+//! that request them. With `at_most`, each lease is a slot.
 
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::lease::name::MutexName;
+use chrono::{DateTime, Utc};
+
 use crate::lease::term::{Renewal, Term};
-use crate::time::clock::shown::HumanDuration;
+use crate::lease::{label::Label, name::MutexName, owner::Owner, request::LeaseRequest};
+use crate::store::event_mutex::admission::Admission;
+use crate::time::clock::{moment::Moment, shown::HumanDuration};
 
 pub(crate) mod claim;
 pub(crate) mod overlap;
 pub(super) mod protection_request;
 pub(crate) mod queue_markers;
-pub(crate) mod slots;
 
 use claim::{Claim, MINUTE};
 use queue_markers::Queue;
@@ -24,6 +28,12 @@ pub(crate) struct LeaseTerms {
     /// The minimum hold: the lease is held for at least this long, even if the task ends earlier.
     pub(crate) at_least: Option<Term>,
 }
+
+/// The values of `count` that `at_most` accepts.
+pub(crate) const SLOTS: RangeInclusive<usize> = 1..=100;
+
+/// The term of the claim in `claim_of_one_attempt`. No store takes this long to answer.
+const ATTEMPT: Term = Term::DEFAULT;
 
 /// The values of `most` that `catch_up_all` accepts.
 pub(crate) const ALL_OCCURRENCES: RangeInclusive<usize> = 2..=1000;
@@ -44,8 +54,8 @@ pub(crate) struct Protection {
     /// The name of the lease. The names of the event's claims contain it.
     pub(crate) mutex: MutexName,
     pub(crate) lease: Option<LeaseTerms>,
-    /// The names of the leases of an event with `at_most`. Each run holds one of these leases. The first name is
-    /// `mutex`. Empty for an event without `at_most`.
+    /// The names of the slots: `mutex` and, with `at_most`, further names. A run requests an admission for each slot, and
+    /// holds one of them.
     pub(crate) slots: Vec<MutexName>,
     pub(crate) claim: Option<Claim>,
     /// The queue for occurrences that are due while a run is running. `None`: such an occurrence is skipped.
@@ -77,6 +87,58 @@ impl Protection {
             words.push("on_outage RunUnprotected".to_owned());
         }
         words
+    }
+
+    /// Returns the names of the event's leases: the name of each slot, or no name.
+    pub(crate) fn leases(&self) -> &[MutexName] {
+        if self.lease.is_some() { &self.slots } else { &[] }
+    }
+
+    /// Calls `ask` with each admission that a run requests at `now`. The run needs only one of these admissions. For a
+    /// run by hand, `occurrence` and `claim` are `None`.
+    #[inline]
+    pub(crate) fn each_admission(
+        &self,
+        occurrence: Option<DateTime<Utc>>,
+        claim: Option<&(MutexName, Term)>,
+        label: Option<&Arc<Label>>,
+        now: Moment,
+        mut ask: impl FnMut(Admission),
+    ) {
+        let request = |name, term| {
+            let request = LeaseRequest::asked_at(name, term, now).labelled(label);
+            if let Some(occurrence) = occurrence { request.for_occurrence(occurrence) } else { request }
+        };
+        // All admissions of the run have the same claim. A claim is granted only once, so the run gets only one slot.
+        let of_one_attempt = (self.slots.len() > 1 && claim.is_none()).then(|| self.claim_of_one_attempt());
+        let claim = claim.or(of_one_attempt.as_ref());
+        for slot in &self.slots {
+            self.admission(slot, claim, request).into_iter().for_each(&mut ask);
+        }
+    }
+
+    #[inline]
+    fn admission(
+        &self,
+        lease: &MutexName,
+        claim: Option<&(MutexName, Term)>,
+        request: impl Fn(MutexName, Term) -> LeaseRequest,
+    ) -> Option<Admission> {
+        match (self.lease.map(|lease| lease.term), claim) {
+            (None, None) => None,
+            (Some(term), None) => Some(Admission::lease_only(request(lease.clone(), term))),
+            (None, Some((claim, term))) => Some(Admission::claim_only(request(claim.clone(), *term))),
+            (Some(term), Some((claim, claim_term))) => {
+                let lease = request(lease.clone(), term);
+                let claim = lease.with(claim.clone(), *claim_term);
+                Some(Admission::both(lease, claim))
+            }
+        }
+    }
+
+    /// Returns a claim with a unique name, so that no other run makes this claim.
+    fn claim_of_one_attempt(&self) -> (MutexName, Term) {
+        (self.mutex.mark(self.mutex.mutex(), format!("attempt {}", Owner::unique())), ATTEMPT)
     }
 }
 

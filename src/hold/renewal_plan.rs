@@ -126,17 +126,25 @@ pub(super) type RenewalAnswers = Vec<Result<bool, MutexError>>;
 
 impl Plan {
     /// Adds a lease that was just granted. Returns the time of the first job for the lease, or `None` if there is no
-    /// lease.
+    /// lease. `may_forget` is whether the store can lose its data during the life of this process. If the plan already
+    /// renews a lease of this name on such a store, the store has lost that lease, and the result is its holder.
     #[inline]
     pub(super) fn keep(
         &mut self,
         held: &Arc<HeldLease>,
         store: Weak<dyn EventMutex>,
         renewal: Renewal,
-    ) -> Option<Moment> {
-        let lease = held.lease()?;
-        let granted = lease.deadline().minus(lease.term().get());
-        let renewal = (renewal == Renewal::WhileItRuns).then(|| NextRenewal::after(granted, lease.term(), held));
+        may_forget: bool,
+    ) -> (Result<(), Holder>, Option<Moment>) {
+        let Some(lease) = held.lease() else { return (Ok(()), None) };
+        if may_forget
+            && renewal == Renewal::WhileItRuns
+            && let Some(first) = self.doubt(lease.name(), held.granted_at)
+        {
+            return (Err(first), Some(held.granted_at));
+        }
+        let next = || NextRenewal::after(lease.asked_at(), lease.term(), held);
+        let renewal = (renewal == Renewal::WhileItRuns).then(next);
         let due = renewal.as_ref().map_or(lease.deadline().minus(held.stopping), |renewal| renewal.due);
         let read_at = (held.by == HeldBy::ReplaceableRun).then(|| held.granted_at.plus(about_a_second()));
         let due = read_at.map_or(due, |read_at| read_at.min(due));
@@ -148,7 +156,7 @@ impl Plan {
             Some(last) if last.held.was_released() => *last = planned,
             _ => self.add(planned),
         }
-        Some(if self.exits_on.is_some() { Moment::BEGINNING } else { due })
+        (Ok(()), Some(if self.exits_on.is_some() { Moment::BEGINNING } else { due }))
     }
 
     fn add(&mut self, planned: PlannedLease) {

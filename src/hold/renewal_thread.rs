@@ -102,12 +102,8 @@ impl RenewalThread {
     pub(crate) fn keep(self: &Arc<Self>, store: &Store, held: &Arc<HeldLease>, renewal: Renewal) -> Result<(), Holder> {
         // A store in the memory of this process loses its data only when the process ends, and then the leases end,
         // too.
-        let may_forget = self.scope != Scope::Process && renewal == Renewal::WhileItRuns;
-        let name = held.lease().map(Lease::name).filter(|_| may_forget);
-        self.change(|plan| match name.and_then(|name| plan.doubt(name, held.granted_at)) {
-            Some(first) => (Err(first), Some(held.granted_at)),
-            None => (Ok(()), plan.keep(held, Arc::downgrade(&store.mutex), renewal)),
-        })
+        let may_forget = self.scope != Scope::Process;
+        self.change(|plan| plan.keep(held, Arc::downgrade(&store.mutex), renewal, may_forget))
     }
 
     /// Plans to wake the task at `timeout`, and to log a warning if the task has not ended five seconds later.

@@ -279,6 +279,11 @@ impl Lease {
         self.request.occurrence
     }
 
+    /// Returns the moment before the request was sent.
+    pub(crate) fn asked_at(&self) -> Moment {
+        self.request.asked_at
+    }
+
     pub(crate) fn label(&self) -> Option<&Label> {
         self.request.label.as_deref()
     }

@@ -139,7 +139,7 @@ pub enum Step<'a> {
         /// The fencing token of the grant; `None` without protection.
         token: Option<FencingToken>,
         /// How long the request to the store took. One request can contain the admissions of several events. Zero: no
-        /// store was asked.
+        /// store has granted anything.
         took: Duration,
     },
     /// The task starts.

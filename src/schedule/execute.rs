@@ -29,6 +29,7 @@
 
 use std::thread;
 
+use super::report::Entry;
 use super::tick_plan::planned_run::PlannedRun;
 use crate::lease::store_id::StoreId;
 use crate::outcome::skip_reason::SkipReason;
@@ -48,22 +49,25 @@ use in_order::run_in_order;
 use one_run::PendingRun;
 use workers::start_thread;
 
-/// Performs these runs, and records a result for each run.
+/// Performs these runs. Returns their entries in the report.
 ///
 /// If this thread belongs to a tokio runtime, the call blocks the thread. The other threads of the runtime then poll
 /// the futures of the runs. If the runtime has no other thread, it can't poll a future. So a run whose task is a future
 /// of this runtime fails, and its task is not started.
-pub(crate) fn run_planned<'a>(planned: &'a [PlannedRun<'a>]) {
+pub(crate) fn run_planned(planned: Vec<PlannedRun<'_>>) -> Vec<Entry> {
     let driven = planned.iter().find_map(|run| match &run.event.work {
         Work::Future(task) => Some((runtime::here().filter(|here| task.is_driven_by(*here))?, run)),
         Work::Callback(_) | Work::Command(_) => None,
     });
-    let run = || run_all(planned);
-    let Some((here, driven)) = driven else { return run() };
-    runtime::block(run).unwrap_or_else(|run| {
-        let _ = driven.context.blocked.set(here);
-        run();
-    });
+    let run = || run_all(&planned);
+    match driven {
+        None => run(),
+        Some((here, driven)) => runtime::block(run).unwrap_or_else(|run| {
+            let _ = driven.context.blocked.set(here);
+            run();
+        }),
+    }
+    entries_of(planned)
 }
 
 fn run_all<'a>(planned: &'a [PlannedRun<'a>]) {
@@ -112,9 +116,14 @@ fn loops_of<'a>(planned: &'a [PlannedRun<'a>]) -> Vec<Vec<&'a PlannedRun<'a>>> {
     loops.into_iter().map(|(_, runs)| runs).collect()
 }
 
-/// Skips these runs, and records `reason` for each run.
-pub(crate) fn skip_planned(planned: &[PlannedRun<'_>], reason: &SkipReason) {
-    for run in planned {
+/// Skips these runs because of `reason`. Returns their entries in the report.
+pub(crate) fn skip_planned(planned: Vec<PlannedRun<'_>>, reason: &SkipReason) -> Vec<Entry> {
+    for run in &planned {
         PendingRun::new(run).skip(reason.clone());
     }
+    entries_of(planned)
+}
+
+fn entries_of(mut planned: Vec<PlannedRun<'_>>) -> Vec<Entry> {
+    planned.iter_mut().map(|run| run.result.take().expect("each run has its entry")).collect()
 }

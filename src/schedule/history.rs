@@ -1,10 +1,10 @@
 //! The history of an event in this process: its runs and skips. The folder `history` has the log of the fleet and the
-//! status.
+//! status. Also the timetable of an event on another server, if it differs for longer than a deployment takes.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::base::escape::OneLine;
 use crate::lease::{holder::Holder, token::FencingToken};
@@ -13,11 +13,8 @@ use crate::outcome::run_record::outcome_kind::OutcomeKind;
 use crate::outcome::skip_reason::SkipReason;
 
 pub(crate) mod logged_run;
-pub(crate) mod other_timetable;
 pub(crate) mod run_logger;
 pub(crate) mod status;
-
-use other_timetable::{OtherTimetable, SeenDifference};
 
 #[derive(Default)]
 pub(crate) struct EventHistory(Mutex<SeenRuns>);
@@ -175,6 +172,73 @@ impl EventHistory {
     fn seen(&self) -> MutexGuard<'_, SeenRuns> {
         // A poisoned lock can still be used: after a panic, the history is never half-changed.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How long the timetables of two servers may differ before the difference is reported. A deployment takes less time.
+const TOLERATED: TimeDelta = TimeDelta::hours(1);
+
+/// The timetable of an event on another server; see [`EventStatus`](crate::observe::EventStatus::other_timetable).
+///
+/// ```
+/// use soloist::Schedule;
+///
+/// for event in Schedule::in_process().status().events {
+///     event.other_timetable.iter().for_each(|other| println!("{}: {} on {}", event.name, other.timetable, other.server));
+/// }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct OtherTimetable {
+    /// The timetable with its zone, in words: `hourly, UTC`.
+    pub timetable: Arc<str>,
+    /// The server that claimed an occurrence with that timetable: `web-2, pid 17`.
+    pub server: Arc<str>,
+    /// The time at which this process first saw the difference.
+    pub since: DateTime<Utc>,
+}
+
+/// The present difference. It is reported only after it has lasted for an hour.
+#[derive(Clone, Default)]
+pub(super) struct SeenDifference(Option<Difference>);
+
+#[derive(Clone)]
+struct Difference {
+    own: Arc<str>,
+    other: OtherTimetable,
+    last: DateTime<Utc>,
+    is_told: bool,
+}
+
+impl SeenDifference {
+    /// Compares the timetable `own` with the timetable of the server `claimed_by`, which claimed an occurrence. Returns
+    /// the other timetable once, when the difference has lasted for an hour. The difference is over if no claim shows
+    /// it for an hour, or if the timetable on this server changes.
+    pub(super) fn compare(
+        &mut self,
+        own: &Arc<str>,
+        claimed_by: Option<&Holder>,
+        now: DateTime<Utc>,
+    ) -> Option<OtherTimetable> {
+        let other = claimed_by.and_then(|holder| Some((holder, holder.timetable()?)));
+        let other = other.filter(|(holder, timetable)| *timetable != &**own && holder.other_application().is_none());
+        let known = self.0.take().filter(|known| known.own == *own);
+        let Some((holder, timetable)) = other else {
+            self.0 = known.filter(|known| now - known.last < TOLERATED);
+            return None;
+        };
+        let (since, was_told) = known.map_or((now, false), |known| (known.other.since, known.is_told));
+        let is_told = was_told || now - since >= TOLERATED;
+        let server = holder.process().to_string().into();
+        let other = OtherTimetable { timetable: timetable.into(), server, since };
+        self.0 = Some(Difference { own: Arc::clone(own), other: other.clone(), last: now, is_told });
+        (is_told && !was_told).then_some(other)
+    }
+
+    /// Returns the other timetable, if the difference has lasted for an hour.
+    pub(super) fn told(self) -> Option<OtherTimetable> {
+        self.0.filter(|difference| difference.is_told).map(|difference| difference.other)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Decides whether an event may run: its filters first, then one request to the store for its lease and claim together.
 
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,8 @@ use crate::event::filter::{Filter, named};
 use crate::event::protection::OutagePolicy;
 use crate::hold::held_lease::{HeldBy, HeldLease};
 use crate::hold::release_on_drop::ReleaseOnDrop;
-use crate::lease::{name::MutexName, owner::Owner, request::Lease};
+use crate::hold::renewal_thread::RenewalThread;
+use crate::lease::{name::MutexName, request::Lease};
 use crate::observe::notice::Step;
 use crate::outcome::{run_outcome::OutcomeDetails, skip_reason::SkipReason};
 use crate::store::event_mutex::admission::{Admission, Admitted, Grant};
@@ -23,8 +25,6 @@ use crate::time::clock::moment::Moment;
 pub(crate) struct AdmittedRun {
     pub(crate) run: Run,
     pub(crate) held: ReleaseOnDrop,
-    /// How long the store took to decide. Only observers receive this; without observers, it may be zero.
-    pub(crate) decided_in: Duration,
     /// The details of the outcome that are known before the start: the wait in the queue, or the error of the store if
     /// the run is unprotected.
     pub(crate) details: Option<Box<OutcomeDetails>>,
@@ -53,35 +53,43 @@ pub(crate) fn ask_filters(planned: &PlannedRun<'_>) -> Result<(), SkipReason> {
 }
 
 /// Adds the admissions of a run to the batch, right before the batch is sent. There is one admission for each slot of
-/// the event, and the run needs only one grant. The run does not overtake occurrences that wait in the queue.
+/// the event, and the run needs only one grant. The store refuses the admissions while one of `places` is held. Refuses
+/// a run after its claim window: another server may have run the occurrence or period, and that server's claim may have
+/// expired. Then the store would grant the claim a second time.
 #[inline]
-pub(crate) fn add_admissions(planned: &PlannedRun<'_>, batch: &mut Batch) -> Result<(), SkipReason> {
-    add_admissions_unless(planned, planned.places_before_it(), batch)
-}
-
-/// Adds the admissions of a run. The store refuses them while one of `names` is held.
-#[inline]
-pub(super) fn add_admissions_unless(
+pub(super) fn add_admissions(
     planned: &PlannedRun<'_>,
-    names: &[MutexName],
+    places: &[MutexName],
     batch: &mut Batch,
 ) -> Result<(), SkipReason> {
     refuse_without_store(planned)?;
     let now = planned.clock.moment();
-    refuse_late_claims(planned, now)?;
+    let missed_by = if planned.missed.is_some() { planned.lateness } else { Duration::ZERO };
+    let allowed = planned.claim_window.map(|window| window.saturating_sub(missed_by));
+    if allowed.is_some_and(|allowed| now.since(planned.context.began) > allowed) {
+        return Err(SkipReason::TooLate);
+    }
     let occurrence = (!planned.is_by_hand()).then_some(planned.id.occurrence);
-    let label = planned.label();
-    planned.event.protection.each_admission(occurrence, planned.claim(), label.as_ref(), now, |admission| {
-        batch.admit(names.iter().cloned().fold(planned.unless_paused(admission), Admission::unless));
+    let (claim, label) = (planned.claim.as_ref(), planned.label.as_ref());
+    planned.event.protection.each_admission(occurrence, claim, label, now, |admission| {
+        batch.admit(places.iter().cloned().fold(unless_paused(planned, admission), Admission::unless));
     });
     Ok(())
 }
 
-/// Takes the best answer to the admissions of a run, which begin at the index `at` of the batch. From the best to the
-/// worst, the answers are: a grant, a held name that excludes the run, a taken claim, an error, a held lease. A held
-/// lease is the worst answer, so the run counts as overlapping only if every lease is held.
+/// Adds to `admission` the condition that no pause exists, if the store of the run has the pauses.
 #[inline]
-pub(super) fn take_answer(planned: &PlannedRun<'_>, batch: &mut Batch, at: usize) -> Result<Admitted, MutexError> {
+pub(super) fn unless_paused(planned: &PlannedRun<'_>, admission: Admission) -> Admission {
+    let pauses = planned.pauses.iter().filter(|_| planned.admission_checks_pauses);
+    pauses.flatten().cloned().fold(admission, Admission::unless)
+}
+
+/// Takes the best answer to the admissions of a run, which begin at the index `at` of the batch, and moves `at` to the
+/// admissions of the next run. From the best to the worst, the answers are: a grant, a held name that excludes the run,
+/// a taken claim, an error, a held lease. A held lease is the worst answer, so the run counts as overlapping only if
+/// every lease is held.
+#[inline]
+pub(super) fn take_answer(planned: &PlannedRun<'_>, batch: &mut Batch, at: &mut usize) -> Result<Admitted, MutexError> {
     let rank = |answer: &Result<Admitted, MutexError>| match answer {
         Ok(Admitted::Granted(_)) => 0,
         Ok(Admitted::Excluded(_)) => 1,
@@ -89,7 +97,8 @@ pub(super) fn take_answer(planned: &PlannedRun<'_>, batch: &mut Batch, at: usize
         Err(_) => 3,
         Ok(Admitted::LeaseTaken(_)) => 4,
     };
-    let answers = (at..at + planned.event.protection.alternatives()).map(|at| batch.take_admission(at));
+    let first = mem::replace(at, *at + planned.event.protection.slots.len());
+    let answers = (first..*at).map(|at| batch.take_admission(at));
     answers.min_by_key(rank).expect("a run asks for something")
 }
 
@@ -98,22 +107,13 @@ pub(super) fn refuse_without_store(planned: &PlannedRun<'_>) -> Result<(), SkipR
     if planned.context.is_shutting_down() {
         return Err(SkipReason::ShuttingDown);
     }
-    planned.look_for_pauses()?;
+    if planned.pauses.is_some() && !planned.admission_checks_pauses {
+        planned.look_for_pauses()?;
+    }
     match &planned.missed {
         Some(Missed::Unknown(reason)) => Err(reason.clone()),
         Some(Missed::Confirmed) | None => Ok(()),
     }
-}
-
-/// Refuses a run after its claim window. Another server may have run the occurrence or period, and that server's claim
-/// may have expired. Then the store would grant the claim a second time.
-fn refuse_late_claims(planned: &PlannedRun<'_>, now: Moment) -> Result<(), SkipReason> {
-    if !planned.claims_for_timetable {
-        return Ok(());
-    }
-    let window = planned.event.claim_window(planned.tick.occurrence());
-    let missed_by = if planned.missed.is_some() { planned.lateness() } else { Duration::ZERO };
-    if now.since(planned.context.began) > window.saturating_sub(missed_by) { Err(SkipReason::TooLate) } else { Ok(()) }
 }
 
 /// Turns the store's answer, which came at `now`, into a run or a reason to skip the run. Adds the release of each
@@ -129,7 +129,9 @@ pub(crate) fn decide(
         Ok(Admitted::Granted(grant)) => accept_grant(planned, grant, now, unused),
         Ok(Admitted::LeaseTaken(holder)) => Err(SkipReason::Overlapping(holder)),
         Ok(Admitted::ClaimTaken(holder)) => Err(SkipReason::RanElsewhere(holder)),
-        Ok(Admitted::Excluded(held)) if planned.is_pause(held.name()) => Err(SkipReason::Paused(held.into_holder())),
+        Ok(Admitted::Excluded(held)) if planned.pauses.iter().flatten().any(|mark| mark == held.name()) => {
+            Err(SkipReason::Paused(held.into_holder()))
+        }
         Ok(Admitted::Excluded(place)) => Err(SkipReason::Overlapping(place.into_holder())),
         Err(error) => apply_outage_policy(planned, error),
     }
@@ -141,7 +143,8 @@ fn apply_outage_policy(planned: &PlannedRun<'_>, error: MutexError) -> Result<Ad
     if planned.event.protection.on_outage != OutagePolicy::RunUnprotected || planned.id.is_backfill {
         return Err(SkipReason::StoreUnavailable(error));
     }
-    planned.look_for_each_pause()?;
+    // There is no answer to the admission, so the pauses are read even if the admission normally checks them.
+    planned.look_for_pauses()?;
     planned.tell(&Step::Unprotected(&error));
     let details = OutcomeDetails { unprotected: Some(error), ..OutcomeDetails::default() };
     Ok(AdmittedRun { details: Some(Box::new(details)), ..begin_run(planned, None, planned.clock.moment()) })
@@ -177,8 +180,7 @@ fn accept_grant(
         not_started(admitted_run).filter(|lease| !is_used(lease)).for_each(|lease| unused.release(lease));
         return decision;
     }
-    let kept = planned.renewal_thread().keep(planned.store, held, terms.renewal);
-    match kept {
+    match RenewalThread::of(planned.store, planned.clock).keep(planned.store, held, terms.renewal) {
         Ok(()) => Ok(admitted_run),
         Err(holder) => {
             not_started(admitted_run).for_each(|lease| unused.release(lease));
@@ -194,11 +196,8 @@ pub(crate) fn begin_run(planned: &PlannedRun<'_>, grant: Option<Grant>, now: Mom
     if planned.event.protection.queue.as_ref().is_some_and(|queue| queue.replaces) {
         held.by = HeldBy::ReplaceableRun;
     }
-    if planned.context.schedule.observers.is_any() {
-        let owner = held.owner().unwrap_or_else(Owner::unique);
-        held.observed = Some(Box::new(planned.observers(owner)));
-    }
-    let run = Run::new(planned.id.clone(), planned.lateness(), held);
+    held.observed = planned.context.schedule.observers.of_run(&planned.id, held.owner());
+    let run = Run::new(planned.id.clone(), planned.lateness, held);
     let held = ReleaseOnDrop::new(Arc::clone(&planned.store.mutex), Arc::clone(run.held()));
-    AdmittedRun { run, held, decided_in: Duration::ZERO, details: None }
+    AdmittedRun { run, held, details: None }
 }

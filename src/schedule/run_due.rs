@@ -211,7 +211,7 @@ impl Schedule {
         let Some(due) = self.last_due(name, first).ok().flatten().filter(|_| first < now) else { return Ok(false) };
         let context = TickContext::new(self, &registry, StartedBy::Timetable);
         let planned = PlannedRun::new(event, registry.events[event].timetable.tick(now, due), &context);
-        planned.claim_name().map_or(Ok(false), |claim| planned.store.mutex.exists(&claim))
+        planned.claim.as_ref().map_or(Ok(false), |(claim, _)| planned.store.mutex.exists(claim))
     }
 
     /// Runs one event on the caller's thread, outside of a tick.
@@ -224,10 +224,7 @@ impl Schedule {
 
     /// Runs one event on the caller's thread, and returns its entry.
     fn run_one(planned: PlannedRun<'_>) -> Entry {
-        let planned = [planned];
-        run_planned(&planned);
-        let [planned] = planned;
-        planned.into_entry()
+        run_planned(vec![planned]).swap_remove(0)
     }
 
     /// Reports the names of the present events to the observers, once after each change.
@@ -282,13 +279,13 @@ impl Schedule {
         }
         self.tell_begin();
         for planned in &planned_runs {
-            planned.tell(&Step::Due { late: planned.lateness(), missed: planned.missed.is_some() });
+            let due = Step::Due { late: planned.lateness, missed: planned.missed.is_some() };
+            self.observers.tell(About::from(&planned.id), &due);
         }
-        match refusal {
-            None => run_planned(&planned_runs),
-            Some(reason) => skip_planned(&planned_runs, reason),
-        }
-        let entries = planned_runs.into_iter().map(PlannedRun::into_entry).collect();
+        let entries = match refusal {
+            None => run_planned(planned_runs),
+            Some(reason) => skip_planned(planned_runs, reason),
+        };
         Report::new(*now, entries, self.shutdown.as_ref())
     }
 

@@ -12,7 +12,8 @@ use super::report::Report;
 use super::shutdown::Shutdown;
 #[cfg(feature = "tokio")]
 use crate::hold::renewal_thread::call_permits::CallPermits;
-use crate::lease::{label::Label, name::MutexName, store_id::StoreId, term::Term};
+use crate::lease::label::{Label, this_instance};
+use crate::lease::{name::MutexName, store_id::StoreId, term::Term};
 use crate::observe::tell::observers::{Observer, Observers};
 use crate::store::event_mutex::EventMutex;
 use crate::store::{described_store::Store, memory::MemoryMutex};
@@ -86,6 +87,8 @@ pub struct Schedule {
     /// Limits how many calls of the schedule's [operators](Self::operator) run at the same time.
     #[cfg(feature = "tokio")]
     pub(super) calls: CallPermits,
+    /// The instance name: that of the schedule, or the default of the process.
+    pub(super) instance: Option<Arc<str>>,
     /// The names of the application and of the instance, which are part of each request.
     pub(super) label: Option<Arc<Label>>,
     /// The name of the marker that pauses the schedule. `None`: the schedule has no name, and can't be paused.
@@ -121,6 +124,7 @@ impl Schedule {
             runtime: None,
             #[cfg(feature = "tokio")]
             calls: CallPermits::default(),
+            instance: this_instance(),
             label: None,
             pause_marker: None,
             observers: Observers::default(),
@@ -146,7 +150,7 @@ impl Schedule {
     #[must_use = "only the returned schedule has the clock"]
     pub fn with_clock(self, clock: impl Into<Clock>) -> Self {
         let clock = clock.into();
-        Self { observers: self.observers.on(&clock, self.instance()), clock, ..self }
+        Self { observers: self.observers.on(&clock, self.instance.clone()), clock, ..self }
     }
 
     /// Returns the same schedule with another default term for leases of
@@ -245,7 +249,7 @@ impl Schedule {
     /// ```
     #[must_use = "only the returned schedule has the observer"]
     pub fn observe(self, observer: impl Observer + 'static) -> Self {
-        let observers = self.observers.and(Arc::new(observer), &self.clock, self.instance());
+        let observers = self.observers.and(Arc::new(observer), &self.clock, self.instance.clone());
         Self { observers, told_of: Arc::default(), ..self }
     }
 

@@ -33,8 +33,6 @@ pub(crate) struct TickContext<'a> {
     pub(crate) pauses: Option<PauseCheck<'a>>,
     /// The label of the tick's requests, for example with the name of the application.
     pub(crate) label: Option<Arc<Label>>,
-    /// The instance name of the process.
-    pub(crate) instance: Option<Arc<str>>,
     /// The runtime whose only thread this tick blocks. No task is polled there before the tick ends.
     pub(crate) blocked: OnceLock<RuntimeId>,
 }
@@ -68,7 +66,6 @@ impl<'a> TickContext<'a> {
             outages: Outages::new(schedule),
             pauses: pause_marker.map(|mark| PauseCheck::new(&schedule.store, mark.clone())),
             label,
-            instance: schedule.instance(),
             blocked: schedule.blocked.map(OnceLock::from).unwrap_or_default(),
         }
     }

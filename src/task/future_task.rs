@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use super::run::{ENDING_TAKES, Run};
-use super::task_result::TaskResult;
 use crate::base::catch_panic::contain;
 use crate::base::error::BoxError;
 use crate::hold::change_signal::TaskWaiter;
@@ -16,7 +15,7 @@ use crate::outcome::cancel::Cancelled;
 use crate::outcome::fault::{Fault, TaskDropped};
 use crate::time::clock::moment::Moment;
 
-pub(crate) type TaskFuture = Pin<Box<dyn Future<Output = TaskResult> + Send>>;
+pub(crate) type TaskFuture = Pin<Box<dyn Future<Output = Result<(), BoxError>> + Send>>;
 
 /// A runtime, such as tokio, that drives the futures of tasks.
 #[derive(Clone)]

@@ -11,6 +11,5 @@ pub(crate) mod process_group;
 mod process_not_unix;
 pub(crate) mod run;
 pub(crate) mod runtime;
-pub(crate) mod task_result;
 #[cfg(unix)]
 mod watchdog;

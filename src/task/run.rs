@@ -7,7 +7,6 @@ use chrono::{DateTime, Utc};
 
 use crate::hold::held_lease::HeldLease;
 use crate::lease::{request::Lease, token::FencingToken};
-use crate::observe::notice::{About, Step};
 use crate::outcome::cancel::{CancelReason, Cancelled};
 use crate::outcome::run_record::RunId;
 
@@ -50,10 +49,6 @@ impl Run {
         Self { id, lateness, attempt: 1, held: Arc::new(held) }
     }
 
-    pub(crate) fn id(&self) -> &RunId {
-        &self.id
-    }
-
     /// Increases the number of the attempt by 1.
     pub(crate) fn count_attempt(&mut self) {
         self.attempt += 1;
@@ -68,13 +63,6 @@ impl Run {
     /// Returns the time from the cancellation of the task to its end by force.
     pub(crate) fn grace(&self) -> Duration {
         self.held.stopping.saturating_sub(ENDING_TAKES)
-    }
-
-    /// Reports a step of the run.
-    #[inline]
-    pub(crate) fn tell(&self, step: &Step<'_>) {
-        let about = About { run: self.held.observed_run(), ..About::from(&self.id) };
-        self.held.observers().tell(about, step);
     }
 
     /// Returns the event's name.

@@ -18,8 +18,7 @@ impl Definition {
     /// the task is short. With several slots, refuses a minimum hold that lasts until an occurrence finds no free slot.
     pub(super) fn check_hold(&self) -> Result<(), Refusal> {
         let Some(hold) = self.protection.lease.and_then(|lease| lease.at_least) else { return Ok(()) };
-        let slots = self.protection.slots.len().max(1);
-        let until_next = self.shortest_time(slots);
+        let until_next = self.shortest_time(self.protection.slots.len());
         match until_next.filter(|until_next| hold.get() >= *until_next) {
             Some(until_next) => {
                 let [hold, until_next] = [hold.get(), until_next].map(ExactDuration);

@@ -2,9 +2,9 @@
 
 use super::{AfterHook, Event};
 use crate::outcome::{fault::Hook, run_outcome::RunOutcome};
+use crate::task::event_task::IntoTaskResult;
 use crate::task::event_task::callback;
 use crate::task::run::Run;
-use crate::task::task_result::IntoTaskResult;
 
 impl Event {
     /// Calls `hook` after the admission of the run, and before the task. If the hook fails, the task is not started,

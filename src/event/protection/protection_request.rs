@@ -6,8 +6,7 @@ use std::time::Duration;
 use super::claim::Claim;
 use super::overlap::Overlap;
 use super::queue_markers::{MOST_PLACES, Queue, WAITS};
-use super::slots::SLOTS;
-use super::{ALL_OCCURRENCES, CATCH_UP_WINDOWS, LeaseTerms, OutagePolicy, Protection};
+use super::{ALL_OCCURRENCES, CATCH_UP_WINDOWS, LeaseTerms, OutagePolicy, Protection, SLOTS};
 use crate::event::add_error::{AddErrorKind, Refusal, checked_term, out_of_range};
 use crate::lease::name::{InvalidName, MutexName};
 use crate::lease::term::{Renewal, SHORTEST_RENEWED, Term};
@@ -75,7 +74,7 @@ impl ProtectionRequest {
                  leave out one of the two",
             ));
         }
-        let slots = self.at_most.map_or_else(Vec::new, |count| mutex.slots(count));
+        let slots = mutex.slots(self.at_most.unwrap_or(1));
         let on_outage = self.on_outage.unwrap_or_default();
         let each = (self.one_server || queue.is_some()).then_some(Claim::Occurrence);
         let claim = self.once_per.map(Claim::Period).or(each);

@@ -232,7 +232,7 @@ impl World {
         let run = Arc::new(held);
         let id =
             RunId { event: lease.owner().to_string().into(), occurrence: DateTime::UNIX_EPOCH, is_backfill: false };
-        let due = self.plan.keep(&run, no_store(), renewal).expect("it has a lease");
+        let due = self.plan.keep(&run, no_store(), renewal, false).1.expect("it has a lease");
         self.alarm = Some(self.alarm.map_or(due, |alarm| alarm.min(due)));
         // The earlier holders of the name have lost it in the store, but do not know that yet.
         self.known.iter_mut().filter(|known| known.name == name).for_each(|known| known.broken = true);
@@ -628,7 +628,7 @@ fn granted(plan: &mut Plan, name: &str, term: Duration, clock: &Clock) -> Arc<He
     let lease = LeaseRequest::new(name, term, clock).granted(FencingToken::new(1));
     let grant = Some(Grant::of(lease.clone()));
     let run = Arc::new(HeldLease::new(clock.clone(), grant, clock.moment(), None, Duration::ZERO));
-    plan.keep(&run, no_store(), Renewal::WhileItRuns).expect("it has a lease");
+    plan.keep(&run, no_store(), Renewal::WhileItRuns, false).1.expect("it has a lease");
     run
 }
 

@@ -91,6 +91,15 @@ impl Observers {
         self.0.is_some()
     }
 
+    /// Returns the observers with the identity of a run. The id of the run is the `owner` of its lease, or a new id.
+    /// `None`: there are no observers.
+    #[inline]
+    pub(crate) fn of_run(&self, run: &RunId, owner: Option<Owner>) -> Option<Box<RunObservers>> {
+        self.0.as_ref()?;
+        let (run, owner) = (run.clone(), owner.unwrap_or_else(Owner::unique));
+        Some(Box::new(RunObservers { observers: self.clone(), run, owner }))
+    }
+
     /// Returns whether there is an observer, or there may be a subscriber of `tracing`.
     #[inline]
     pub(crate) fn receive_all_steps(&self) -> bool {

@@ -27,7 +27,9 @@ pub(super) fn run_in_order<'scope, 'a: 'scope>(planned: &[&'a PlannedRun<'a>], s
     let (mut request, mut taken, mut ended) = (StoreRequest::default(), TakenClaims::default(), Vec::new());
     for (at, &run) in planned.iter().enumerate() {
         let claimed = taken.claims.remove(&at);
-        let joins_release = claimed.is_none() && run.asks_store_first() && request.may_include(run);
+        // Filters are called, and pauses are read, after the release of the run before.
+        let needs_check = !run.event.filters.is_empty() || (run.pauses.is_some() && !run.admission_checks_pauses);
+        let joins_release = claimed.is_none() && run.asks_store && !needs_check && request.may_include(run);
         if !joins_release {
             request.ask();
         }
@@ -79,7 +81,7 @@ impl TakenClaims {
         // Some stores send a request for each name, so only a few names are read after the first loss.
         let count = 10_usize.saturating_pow(self.losses).min(BATCH_SIZE);
         let next = planned.iter().enumerate().skip(at + 1).filter(|(_, run)| run.store.id == lost.store.id);
-        let claims = next.filter_map(|(at, run)| Some((at, run.claim_name()?)));
+        let claims = next.filter_map(|(at, run)| Some((at, run.claim.as_ref()?.0.clone())));
         let (places, names): (Vec<usize>, Vec<_>) = claims.take(count).unzip();
         if names.is_empty() {
             return;

@@ -2,16 +2,17 @@
 //! data of its release. The requests to the store are in `store_request`.
 
 use std::mem;
-use std::time::Duration;
 
 use chrono::SubsecRound;
 
-use super::retry_wait::{AwaitedPart, BegunRun, FailedAttempt, RetryWait};
+use super::retry_wait::{AwaitedPart, FailedAttempt, RetryWait};
 use crate::base::{catch_panic::contain, error::BoxError};
 use crate::event::protection::claim::MINUTE;
+use crate::hold::release_on_drop::ReleaseOnDrop;
+use crate::hold::renewal_thread::RenewalThread;
 use crate::lease::{request::Lease, term::Renewal, term::Term};
 use crate::observe::notice::{About, Step};
-use crate::observe::tell::trace::{TraceSpan, print_unless_logged};
+use crate::observe::tell::trace::{self, TraceSpan, print_unless_logged};
 use crate::outcome::cancel::CancelReason;
 use crate::outcome::fault::{Fault, Hook, HookFailure};
 use crate::outcome::no_retry::NoRetry;
@@ -41,26 +42,35 @@ pub(super) struct PendingRun<'a> {
 pub(super) struct ActiveRun<'a> {
     pub(super) planned: &'a PlannedRun<'a>,
     pub(super) span: TraceSpan,
-    admitted: AdmittedRun,
-    progress: RunProgress<'a>,
+    run: Run,
+    held: ReleaseOnDrop,
+    stage: RunStage<'a>,
+    /// The outcome so far.
+    outcome: RunOutcome,
+    /// Lets the shutdown wait for the task and its hooks.
+    watched: Option<RunGuard<'a>>,
+    /// The start of the task, for the status. `None`: the `before` hooks have not ended.
+    running: Option<RunningNow>,
+    /// When the first attempt began.
+    began: Moment,
     /// Whether the schedule no longer waits for the task, although the task may still be running. If so, the lease is
     /// not released, so that no other run starts before the lease ends.
     is_abandoned: bool,
 }
 
-enum RunProgress<'a> {
+enum RunStage<'a> {
     /// No hook and no task has started.
     Admitted,
     /// The run has begun, and waits for a future or for a retry.
-    Awaits(Box<BegunRun<'a>>, AwaitedPart<'a>),
-    /// The task and the hooks have ended with this outcome.
-    Over(RunOutcome),
+    Awaits(AwaitedPart<'a>),
+    /// The task and the hooks have ended.
+    Over,
 }
 
 impl<'a> PendingRun<'a> {
     #[inline]
     pub(super) fn new(planned: &'a PlannedRun<'a>) -> Self {
-        let instance = planned.context.instance.as_deref();
+        let instance = planned.context.schedule.instance.as_deref();
         Self { planned, span: TraceSpan::of_run(About::from(&planned.id), instance) }
     }
 
@@ -83,7 +93,10 @@ impl<'a> PendingRun<'a> {
 impl<'a> ActiveRun<'a> {
     #[inline]
     pub(super) fn new(PendingRun { planned, span }: PendingRun<'a>, admitted: AdmittedRun) -> Self {
-        Self { planned, span, admitted, progress: RunProgress::Admitted, is_abandoned: false }
+        let AdmittedRun { run, held, details } = admitted;
+        let outcome = RunOutcome { details, ..RunOutcome::new(Ended::NotStarted, run.fencing_token()) };
+        let (stage, began) = (RunStage::Admitted, Moment::NEVER);
+        Self { planned, span, run, held, stage, outcome, watched: None, running: None, began, is_abandoned: false }
     }
 
     /// Begins a run that needs no admission.
@@ -94,38 +107,28 @@ impl<'a> ActiveRun<'a> {
 
     /// Performs the run, unless the process has begun to shut down since the admission. If the run then
     /// [waits](Self::awaited) for a future or for a retry, the caller calls `perform` again after the wait.
-    #[inline]
     pub(super) fn perform(&mut self) {
-        let Self { planned, span, admitted, progress, is_abandoned } = self;
-        let begun = match mem::replace(progress, RunProgress::Admitted) {
-            RunProgress::Awaits(begun, part) => {
-                *is_abandoned = matches!(&part, AwaitedPart::TaskEnded(end) if end.is_abandoned);
-                Some((begun, part))
-            }
-            _ => None,
-        };
+        let span = self.span.clone();
         // Panics of tasks and hooks are caught elsewhere, so only a subscriber of `tracing` can panic here. Then this
         // run counts as panicked, and the other runs continue.
         let performed = contain(|| {
             let _in_span = span.enter();
-            match begun {
-                Some((begun, part)) => planned.go_on(&mut admitted.run, *begun, part),
-                None => planned.perform(admitted),
+            match mem::replace(&mut self.stage, RunStage::Admitted) {
+                RunStage::Awaits(part) => self.go_on(part),
+                RunStage::Admitted | RunStage::Over => self.begin(),
             }
         });
-        *progress = performed.unwrap_or_else(|message| {
-            let ended = Ended::Faulted(Fault::Panicked(message));
-            let outcome = RunOutcome::new(ended, admitted.run.fencing_token());
-            tell_end(&admitted.run, &outcome);
-            RunProgress::Over(outcome)
-        });
+        if let Err(message) = performed {
+            self.outcome = RunOutcome::new(Ended::Faulted(Fault::Panicked(message)), self.run.fencing_token());
+            self.tell_end();
+        }
     }
 
     /// Returns the future or the retry for which the run waits, with the run and its span. `None`: the run does not
     /// wait.
     pub(super) fn awaited(&mut self) -> Option<(&mut AwaitedPart<'a>, &Run, &TraceSpan)> {
-        let Self { admitted, span, progress: RunProgress::Awaits(_, part), .. } = self else { return None };
-        Some((part, &admitted.run, span))
+        let Self { run, span, stage: RunStage::Awaits(part), .. } = self else { return None };
+        Some((part, run, span))
     }
 
     /// Returns whether the thread of the loop can perform the next part of the run without a delay for other runs. Such
@@ -134,68 +137,267 @@ impl<'a> ActiveRun<'a> {
     /// follow, and before a retry, the store may be asked whether the event is paused.
     pub(super) fn needs_no_thread(&self) -> bool {
         let event = self.planned.event;
-        let has_begun = matches!(self.progress, RunProgress::Awaits(..));
+        let has_begun = matches!(self.stage, RunStage::Awaits(_));
         let hooks_are_none = if has_begun { event.after.is_empty() } else { event.before.is_empty() };
-        let asks_no_store = !has_begun || event.retry.is_none() || !self.planned.can_be_paused();
+        let asks_no_store = !has_begun || event.retry.is_none() || self.planned.pauses.is_none();
         matches!(event.work, Work::Future(_)) && hooks_are_none && asks_no_store
     }
 
-    /// Returns whether the task did not start, so that another server can still run the occurrence.
+    /// Ends the renewal of the lease. Returns the releases that the caller must request: the claim, if another server
+    /// can still run the occurrence because the task did not start; and the lease with its minimum hold, if there is a
+    /// lease to release.
     #[inline]
-    fn is_unused(&self) -> bool {
-        !matches!(&self.progress, RunProgress::Over(outcome) if !outcome.leaves_its_occurrence())
-    }
-
-    /// Returns the claim if the task did not start, so that the claim can be released.
-    #[inline]
-    pub(super) fn unused_claim(&self) -> Option<Lease> {
-        let held = &self.admitted.held;
-        held.claim().filter(|_| self.is_unused() && !held.is_inherited()).cloned()
-    }
-
-    /// Ends the renewal of the lease. Returns the lease and its minimum hold, so that the caller can release the lease.
-    /// `None`: there is no lease to release.
-    #[inline]
-    pub(super) fn begin_release(&self) -> Option<(Lease, Option<Term>)> {
-        let (lease, minimum_hold) = self.admitted.held.begin_release().filter(|_| !self.is_abandoned)?;
+    pub(super) fn begin_release(&self) -> (Option<Lease>, Option<(Lease, Option<Term>)>) {
+        let is_unused = !matches!(self.stage, RunStage::Over) || self.outcome.leaves_its_occurrence();
+        let lease = self.held.begin_release().filter(|_| !self.is_abandoned);
+        let claim = self.held.claim().filter(|_| is_unused && !self.held.is_inherited());
         // A run that did not start needs no minimum hold.
-        Some((lease, minimum_hold.filter(|_| !self.is_unused())))
+        let lease = lease.map(|(lease, minimum_hold)| (lease, minimum_hold.filter(|_| !is_unused)));
+        (claim.cloned(), lease)
     }
 
     /// Records the result. `release` is the store's answer to the release of the lease, if the caller has sent the
     /// release.
     #[inline]
     pub(super) fn conclude(&mut self, release: Option<Release>) {
-        let Self { planned, span, admitted: AdmittedRun { run, held, .. }, progress, is_abandoned } = self;
-        let _in_span = span.enter();
-        let release = if *is_abandoned || release.is_some() {
-            held.disarm();
-            release
-        } else {
-            held.release()
-        };
-        let verdict = match mem::replace(progress, RunProgress::Admitted) {
-            RunProgress::Over(outcome) => Verdict::Ran(RunOutcome { release, ..outcome }),
-            _ => Verdict::Skipped(SkipReason::ShuttingDown),
-        };
-        if let Verdict::Ran(outcome @ RunOutcome { release: Some(release), token, .. }) = &verdict {
-            // If the renewal thread has noticed the loss, it has already reported the loss.
-            if outcome.lease_lost_at().is_none() && matches!(release, Release::Lost) {
-                run.tell(&Step::LeaseLost { mutex: None, token: *token });
+        let _in_span = self.span.enter();
+        self.held.disarm();
+        let verdict = match &self.stage {
+            RunStage::Over => {
+                let inherited = self.held.is_inherited() && !self.is_abandoned;
+                self.outcome.release = release.or_else(|| inherited.then_some(Release::Lost));
+                if let Some(release) = &self.outcome.release {
+                    // If the renewal thread has noticed the loss, it has already reported the loss.
+                    if self.outcome.lease_lost_at().is_none() && matches!(release, Release::Lost) {
+                        self.tell(&Step::LeaseLost { mutex: None, token: self.outcome.token });
+                    }
+                    self.tell(&Step::Released(release));
+                }
+                Verdict::Ran(mem::replace(&mut self.outcome, RunOutcome::new(Ended::NotStarted, None)))
             }
-            run.tell(&Step::Released(release));
+            RunStage::Admitted | RunStage::Awaits(_) => Verdict::Skipped(SkipReason::ShuttingDown),
+        };
+        self.planned.enter(verdict);
+    }
+
+    /// Notifies the observers of a step of this run.
+    #[inline]
+    fn tell(&self, step: &Step<'_>) {
+        let about = About { run: self.held.observed_run(), ..About::from(&self.planned.id) };
+        self.planned.context.schedule.observers.tell(about, step);
+    }
+
+    /// Runs the `before` hooks and the task, while the caller holds the lease. If the process has begun to shut down,
+    /// the run stays in its stage, and is skipped.
+    fn begin(&mut self) {
+        let Self { planned, held, .. } = self;
+        let (PlannedRun { event, clock, context, .. }, token) = (*planned, self.outcome.token);
+        if let Some(shutdown) = &context.schedule.shutdown {
+            let Ok(watched) = shutdown.watch(&self.run) else { return };
+            self.watched = Some(watched);
         }
-        planned.enter(verdict);
+        let took = held.decided_in;
+        self.tell(&Step::Admitted { token, took });
+        self.held.enter_thread();
+        if let Some(limit) = event.failure_limit {
+            context.schedule.pause_if_it_fails(&event.name, limit);
+        }
+        let is_prepared = self.prepare();
+        self.began = clock.moment();
+        let RunId { occurrence, is_backfill, .. } = self.planned.id;
+        let running = RunningNow { occurrence, is_backfill, since: clock.now().round_subsecs(3), attempt: 1, token };
+        self.running = Some(running.clone());
+        // The lease may have ended, because observers, hooks or the wait for a thread took too long.
+        if self.note_loss(self.began) || !is_prepared {
+            return self.follow_up();
+        }
+        let late = self.planned.lateness + self.began.since(context.began);
+        if self.planned.missed.is_some() {
+            self.tell(&Step::CatchesUp(self.planned.lateness));
+        } else if late >= MINUTE && !is_backfill {
+            self.outcome.details_mut().started_late = Some(late);
+        }
+        self.planned.history.started(running);
+        self.tell(&Step::Started { token });
+        // The timeout limits all attempts of the task together. At the timeout, the task is cancelled, and counts as
+        // failed. If the task does not end then, a warning is logged. The hooks after the task have no timeout.
+        if let Some(limit) = event.timeout {
+            let end = self.began.plus(limit);
+            self.held.limit_task_until(end);
+            RenewalThread::of(self.planned.store, clock).expect_end(&self.held, &self.planned.id, end);
+        }
+        self.attempt();
+    }
+
+    /// Continues a run whose future has ended, or whose wait for a retry is over.
+    fn go_on(&mut self, part: AwaitedPart<'a>) {
+        self.held.enter_thread();
+        match part {
+            AwaitedPart::Retry(failed, wait) => self.retry(failed, Some(wait)),
+            AwaitedPart::TaskEnded(TaskEnd { fault, is_abandoned }) => {
+                self.is_abandoned = is_abandoned;
+                if is_abandoned {
+                    self.tell(&Step::LeftBehind);
+                }
+                self.end_attempt(fault);
+            }
+            AwaitedPart::NextTask(_) | AwaitedPart::Task(_) => {
+                unreachable!("a run continues only when its future has ended")
+            }
+        }
+    }
+
+    /// Starts the task. If the task is a future, the run then waits for the future.
+    fn attempt(&mut self) {
+        let fault = match &self.planned.event.work {
+            Work::Callback(task) => fault_of(|| task(&self.run)),
+            Work::Command(command) => {
+                let (fault, exit) = self.planned.run_command(command, &self.run);
+                if exit.is_some() || self.run.attempt() > 1 {
+                    self.outcome.details_mut().exit = exit;
+                }
+                fault
+            }
+            Work::Future(task) => {
+                let blocked = self.planned.context.blocked.get();
+                if blocked.is_none_or(|blocked| !task.is_driven_by(*blocked)) {
+                    return self.wait_for(AwaitedPart::NextTask(task));
+                }
+                Some(Fault::not_started(BLOCKED))
+            }
+        };
+        self.end_attempt(fault);
+    }
+
+    /// Lets the run wait for `part`, which needs no thread.
+    fn wait_for(&mut self, part: AwaitedPart<'a>) {
+        self.held.leave_thread();
+        self.stage = RunStage::Awaits(part);
+    }
+
+    /// Ends the run, or lets it wait for its next attempt.
+    fn end_attempt(&mut self, fault: Option<Fault>) {
+        let ended = self.planned.clock.moment();
+        match fault.as_ref().and_then(|fault| self.planned.failed_attempt(&self.run, fault, ended)) {
+            Some(failed) => self.retry(failed, None),
+            None => self.end_task(fault, ended),
+        }
+    }
+
+    /// Begins the next attempt, or lets the run wait for it, or ends the run because no attempt follows.
+    #[cold]
+    fn retry(&mut self, mut failed: FailedAttempt, waited: Option<RetryWait<'a>>) {
+        let (attempt, since) = (self.run.attempt(), self.running.as_ref().map(|running| running.since));
+        let begun = (self.began, since.expect("only a task that has begun is retried"));
+        let decision = self.planned.decide_on_attempt(&self.run, begun, &failed);
+        drop(waited); // The decision is made, so a test's clock may move on.
+        if decision.is_ok() && !mem::replace(&mut failed.is_told, true) {
+            let retry_in = failed.retry_at.since(failed.ended);
+            self.tell(&Step::AttemptFailed { attempt, fault: &failed.fault, retry_in });
+        }
+        match decision {
+            Ok(None) => {
+                self.run.count_attempt();
+                self.outcome.details_mut().retries = attempt;
+                self.running.iter_mut().for_each(|running| self.planned.history.retried(running));
+                self.tell(&Step::AttemptStarted { attempt: self.run.attempt() });
+                self.attempt();
+            }
+            Ok(Some(wait)) => self.wait_for(AwaitedPart::Retry(failed, wait)),
+            Err(reason) => {
+                self.outcome.details_mut().no_retry = Some(reason);
+                self.end_task(Some(failed.fault), failed.ended);
+            }
+        }
+    }
+
+    /// Records the end of the task, and runs the hooks after it.
+    fn end_task(&mut self, fault: Option<Fault>, ended: Moment) {
+        let took = ended.since(self.began);
+        self.outcome.took = took;
+        self.outcome.ended = match (self.planned.event.timeout, fault) {
+            (Some(limit), fault) if limit <= took => Ended::TimedOut { limit, fault },
+            (_, Some(fault)) => Ended::Faulted(fault),
+            (_, None) => Ended::Succeeded,
+        };
+        if let Some(limit) = self.planned.event.timeout {
+            RenewalThread::of(self.planned.store, self.planned.clock).has_ended(&self.held);
+            if took < limit {
+                self.held.limit_task_until(Moment::NEVER);
+            }
+        }
+        let (cancelled, no_retry) = (self.held.reason_at_end(ended), self.outcome.no_retry());
+        // If the task failed by itself, the run does not count as cancelled, even if its wait for a retry was
+        // cancelled.
+        self.outcome.cancelled = cancelled.filter(|_| no_retry.is_none());
+        if self.outcome.cancelled.is_some_and(CancelReason::is_for_the_lease)
+            || matches!(no_retry, Some(NoRetry::Replaced | NoRetry::Unlocked))
+        {
+            self.outcome.details_mut().asked_to_stop_by = self.held.asked_by().cloned();
+        }
+        self.note_loss(if no_retry.is_none() { ended } else { self.planned.clock.moment() });
+        self.follow_up();
+    }
+
+    /// Records the time at which the lease was lost, if it was lost by `now`. Returns whether it was lost.
+    fn note_loss(&mut self, now: Moment) -> bool {
+        let Some(moment) = self.held.gone_by(now) else { return false };
+        let details = self.outcome.details_mut();
+        details.lost_at = Some(self.planned.clock.wall_at(moment));
+        let fixed = self.planned.event.protection.lease.filter(|lease| lease.renewal == Renewal::Never);
+        details.fixed_term = fixed.map(|lease| lease.term.get());
+        true
+    }
+
+    /// Runs the `before` hooks. `false`: a hook failed, and the hooks after it were not called.
+    fn prepare(&mut self) -> bool {
+        let failed = |(at, hook): (usize, &Task)| {
+            let fault = fault_of(|| hook(&self.run))?;
+            Some(HookFailure { hook: Hook::Before, number: at + 1, fault })
+        };
+        let failure = self.planned.event.before.iter().enumerate().find_map(failed);
+        failure.map(|failure| self.outcome.details_mut().hook_failures.push(failure)).is_none()
+    }
+
+    /// Runs all hooks after the task, even if some of them fail. Then the run is over.
+    fn follow_up(&mut self) {
+        let hooks = &self.planned.event.after;
+        for (at, after) in hooks.iter().enumerate() {
+            let wanted = match after.hook {
+                Hook::OnSuccess => self.outcome.is_success(),
+                Hook::OnFailure => !self.outcome.is_success(),
+                Hook::Before | Hook::Then => true,
+            };
+            if wanted && let Some(fault) = fault_of(|| (after.call)(&self.run, &self.outcome)) {
+                let earlier = hooks[..at].iter().filter(|earlier| earlier.hook == after.hook).count();
+                let failure = HookFailure { hook: after.hook, number: earlier + 1, fault };
+                self.outcome.details_mut().hook_failures.push(failure);
+            }
+        }
+        if !hooks.is_empty() {
+            self.note_loss(self.planned.clock.moment());
+        }
+        self.held.leave_thread();
+        if let Some(running) = &self.running {
+            self.planned.history.ended(running, &self.outcome);
+        }
+        self.tell_end();
+    }
+
+    /// Reports the end of the run, on the thread that performed it.
+    fn tell_end(&mut self) {
+        self.stage = RunStage::Over;
+        self.tell(&Step::Ended(&self.outcome));
+        self.outcome.hook_failures().iter().for_each(|failure| self.tell(&Step::HookFailed(failure)));
+        self.watched = None;
     }
 }
 
-impl<'a> PlannedRun<'a> {
+impl PlannedRun<'_> {
     /// Records the result, and notes it for `catch_up`. If the run was skipped, notifies the observers.
     #[inline]
     fn enter(&self, verdict: Verdict) {
         let RunId { event, occurrence, is_backfill } = self.id.clone();
-        let zone = self.event.timetable.zone.clone();
-        let missed_by = self.missed.is_some().then(|| self.lateness());
         if let Some(catch_up) = &self.event.catch_up {
             self.settle_occurrence(catch_up, &verdict);
         }
@@ -204,188 +406,25 @@ impl<'a> PlannedRun<'a> {
             self.history.skipped(LastSkip { occurrence, is_backfill, reason: reason.clone() });
             self.tell(&Step::Skipped(reason));
         }
-        let entry = Entry { event, zone, occurrence, missed_by, verdict };
+        let missed_by = self.missed.is_some().then_some(self.lateness);
+        let entry = Entry { event, zone: self.event.timetable.zone.clone(), occurrence, missed_by, verdict };
         if self.context.schedule.drops_reports && entry.is_failure() {
             print_unless_logged(&entry);
         }
         let _ = self.result.set(entry); // Each run has one result.
     }
 
-    /// Runs the `before` hooks, the task, and the hooks after it, while the caller holds the lease. If the task is a
-    /// future, or if a retry follows, this returns [`RunProgress::Awaits`]. Then [`go_on`](Self::go_on) performs the
-    /// rest.
-    fn perform(&'a self, admitted_run: &mut AdmittedRun) -> RunProgress<'a> {
-        let run = &mut admitted_run.run;
-        let shutdown = self.context.schedule.shutdown.as_ref();
-        let Ok(watched) = shutdown.map(|shutdown| shutdown.watch(run)).transpose() else {
-            return RunProgress::Admitted;
+    /// Compares the timetable of the event with that of the server that claimed the occurrence. Reports a difference
+    /// that has lasted for an hour.
+    fn compare_timetables(&self, verdict: &Verdict) {
+        let Some(own) = self.event.claimed_timetable.as_ref().filter(|_| self.claim_window.is_some()) else { return };
+        let claimed_by = match verdict {
+            Verdict::Ran(_) => None,
+            Verdict::Skipped(SkipReason::RanElsewhere(holder)) => holder.as_ref(),
+            Verdict::Skipped(_) => return,
         };
-        let details = admitted_run.details.take();
-        let mut outcome = RunOutcome { details, ..RunOutcome::new(Ended::NotStarted, run.fencing_token()) };
-        run.tell(&Step::Admitted { token: run.fencing_token(), took: admitted_run.decided_in });
-        run.held().enter_thread();
-        if let Some(limit) = self.event.failure_limit {
-            self.context.schedule.pause_if_it_fails(&self.event.name, limit);
-        }
-        let is_prepared = self.prepare(run, &mut outcome);
-        let started = self.clock.moment();
-        let RunId { occurrence, is_backfill, .. } = self.id;
-        let (since, token) = (self.clock.now().round_subsecs(3), run.fencing_token());
-        let running = RunningNow { occurrence, is_backfill, since, attempt: 1, token };
-        // The lease may have ended, because observers, hooks or the wait for a thread took too long.
-        if !is_prepared || run.held().gone_by(started).is_some() {
-            self.note_loss(started, run, &mut outcome);
-            return RunProgress::Over(self.follow_up(run, &running, outcome, watched));
-        }
-        if self.missed.is_some() {
-            run.tell(&Step::CatchesUp(run.lateness()));
-        } else if !is_backfill {
-            let late = self.lateness() + started.since(self.context.began);
-            if late >= MINUTE {
-                outcome.details_mut().started_late = Some(late);
-            }
-        }
-        self.history.started(running.clone());
-        run.tell(&Step::Started { token });
-        self.begin_timeout(run, started);
-        self.attempt(run, BegunRun { running, began: started, watched, outcome })
-    }
-
-    /// Continues a run whose future has ended, or whose wait for a retry is over.
-    fn go_on(&'a self, run: &mut Run, begun: BegunRun<'a>, part: AwaitedPart<'a>) -> RunProgress<'a> {
-        run.held().enter_thread();
-        match part {
-            AwaitedPart::Retry(failed, wait) => self.retry(run, begun, failed, Some(wait)),
-            AwaitedPart::TaskEnded(TaskEnd { fault, is_abandoned }) => {
-                if is_abandoned {
-                    run.tell(&Step::LeftBehind);
-                }
-                self.end_attempt(run, begun, fault)
-            }
-            AwaitedPart::NextTask(_) | AwaitedPart::Task(_) => {
-                unreachable!("a run continues only when its future has ended")
-            }
-        }
-    }
-
-    #[inline]
-    fn attempt(&'a self, run: &mut Run, mut begun: BegunRun<'a>) -> RunProgress<'a> {
-        let fault = match &self.event.work {
-            Work::Callback(task) => fault_of(|| task(run)),
-            Work::Command(command) => {
-                let (fault, exit) = self.run_command(command, run);
-                if exit.is_some() || run.attempt() > 1 {
-                    begun.outcome.details_mut().exit = exit;
-                }
-                fault
-            }
-            Work::Future(task) if self.context.blocked.get().is_some_and(|blocked| task.is_driven_by(*blocked)) => {
-                Some(Fault::not_started(BLOCKED))
-            }
-            Work::Future(task) => {
-                run.held().leave_thread();
-                return RunProgress::Awaits(Box::new(begun), AwaitedPart::NextTask(task));
-            }
-        };
-        self.end_attempt(run, begun, fault)
-    }
-
-    /// Ends the run, or lets it wait for its next attempt.
-    #[inline]
-    fn end_attempt(&'a self, run: &mut Run, begun: BegunRun<'a>, fault: Option<Fault>) -> RunProgress<'a> {
-        let ended = self.clock.moment();
-        match fault.as_ref().and_then(|fault| self.failed_attempt(run, fault, ended)) {
-            Some(failed) => self.retry(run, begun, failed, None),
-            None => RunProgress::Over(self.end_task(run, begun, fault, ended)),
-        }
-    }
-
-    /// Begins the next attempt, or lets the run wait for it, or ends the run because no attempt follows.
-    #[cold]
-    fn retry(
-        &'a self,
-        run: &mut Run,
-        mut begun: BegunRun<'a>,
-        mut failed: FailedAttempt,
-        waited: Option<RetryWait<'a>>,
-    ) -> RunProgress<'a> {
-        let attempt = run.attempt();
-        let decision = self.decide_on_attempt(run, &begun, &failed);
-        drop(waited); // The decision is made, so a test's clock may move on.
-        if decision.is_ok() && !mem::replace(&mut failed.is_told, true) {
-            let retry_in = failed.retry_at.since(failed.ended);
-            run.tell(&Step::AttemptFailed { attempt, fault: &failed.fault, retry_in });
-        }
-        match decision {
-            Ok(None) => {
-                run.count_attempt();
-                begun.outcome.details_mut().retries = attempt;
-                self.history.retried(&mut begun.running);
-                run.tell(&Step::AttemptStarted { attempt: run.attempt() });
-                self.attempt(run, begun)
-            }
-            Ok(Some(wait)) => {
-                run.held().leave_thread();
-                RunProgress::Awaits(Box::new(begun), AwaitedPart::Retry(failed, wait))
-            }
-            Err(reason) => {
-                begun.outcome.details_mut().no_retry = Some(reason);
-                RunProgress::Over(self.end_task(run, begun, Some(failed.fault), failed.ended))
-            }
-        }
-    }
-
-    /// Records the end of the task, and runs the hooks after it.
-    #[inline]
-    fn end_task(&self, run: &Run, begun: BegunRun<'_>, fault: Option<Fault>, ended: Moment) -> RunOutcome {
-        let BegunRun { running, began, watched, mut outcome } = begun;
-        outcome.took = ended.since(began);
-        outcome.ended = self.end_timeout(run, outcome.took, fault);
-        let (cancelled, no_retry) = (run.held().reason_at_end(ended), outcome.no_retry());
-        // If the task failed by itself, the run does not count as cancelled, even if its wait for a retry was
-        // cancelled.
-        outcome.cancelled = cancelled.filter(|_| no_retry.is_none());
-        if outcome.cancelled.is_some_and(CancelReason::is_for_the_lease)
-            || matches!(no_retry, Some(NoRetry::Replaced | NoRetry::Unlocked))
-        {
-            outcome.details_mut().asked_to_stop_by = run.held().asked_by().cloned();
-        }
-        let seen = if no_retry.is_none() { ended } else { self.clock.moment() };
-        self.note_loss(seen, run, &mut outcome);
-        self.follow_up(run, &running, outcome, watched)
-    }
-
-    /// Begins the timeout, which limits all attempts of the task together. At the timeout, the task is cancelled, and
-    /// counts as failed. If the task does not end then, a warning is logged. The hooks after the task have no timeout.
-    #[inline]
-    fn begin_timeout(&self, run: &Run, began: Moment) {
-        if let Some(limit) = self.event.timeout {
-            let end = began.plus(limit);
-            run.held().limit_task_until(end);
-            self.renewal_thread().expect_end(run.held(), run.id(), end);
-        }
-    }
-
-    /// Returns how the task ended, after the time `took` and with this `fault`.
-    #[inline]
-    fn end_timeout(&self, run: &Run, took: Duration, fault: Option<Fault>) -> Ended {
-        if let Some(limit) = self.event.timeout {
-            self.renewal_thread().has_ended(run.held());
-            if limit <= took {
-                return Ended::TimedOut { limit, fault };
-            }
-            run.held().limit_task_until(Moment::NEVER);
-        }
-        fault.map_or(Ended::Succeeded, Ended::Faulted)
-    }
-
-    /// Records the time at which the lease was lost, if it was lost by `now`.
-    #[inline]
-    fn note_loss(&self, now: Moment, run: &Run, outcome: &mut RunOutcome) {
-        if let Some(moment) = run.held().gone_by(now) {
-            outcome.details_mut().lost_at = Some(self.clock.wall_at(moment));
-            let fixed = self.event.protection.lease.filter(|lease| lease.renewal == Renewal::Never);
-            outcome.details_mut().fixed_term = fixed.map(|lease| lease.term.get());
+        if let Some(other) = self.history.compare_timetables(own, claimed_by, self.clock.now()) {
+            trace::timetables_differ(&self.event.name, own, &other.timetable, &other.server);
         }
     }
 
@@ -403,48 +442,6 @@ impl<'a> PlannedRun<'a> {
         };
         command.run(run, orphan)
     }
-
-    /// Runs the `before` hooks. `false`: a hook failed, and the hooks after it were not called.
-    #[inline]
-    fn prepare(&self, run: &Run, outcome: &mut RunOutcome) -> bool {
-        let failed = |(at, hook): (usize, &Task)| {
-            let fault = fault_of(|| hook(run))?;
-            Some(HookFailure { hook: Hook::Before, number: at + 1, fault })
-        };
-        let failure = self.event.before.iter().enumerate().find_map(failed);
-        failure.map(|failure| outcome.details_mut().hook_failures.push(failure)).is_none()
-    }
-
-    /// Runs all hooks after the task, even if some of them fail.
-    #[inline]
-    fn follow_up(
-        &self,
-        run: &Run,
-        running: &RunningNow,
-        mut outcome: RunOutcome,
-        watched: Option<RunGuard<'_>>,
-    ) -> RunOutcome {
-        for (at, after) in self.event.after.iter().enumerate() {
-            let wanted = match after.hook {
-                Hook::OnSuccess => outcome.is_success(),
-                Hook::OnFailure => !outcome.is_success(),
-                Hook::Before | Hook::Then => true,
-            };
-            if wanted && let Some(fault) = fault_of(|| (after.call)(run, &outcome)) {
-                let earlier = self.event.after[..at].iter().filter(|earlier| earlier.hook == after.hook).count();
-                let failure = HookFailure { hook: after.hook, number: earlier + 1, fault };
-                outcome.details_mut().hook_failures.push(failure);
-            }
-        }
-        if !self.event.after.is_empty() {
-            self.note_loss(self.clock.moment(), run, &mut outcome);
-        }
-        run.held().leave_thread();
-        self.history.ended(running, &outcome);
-        tell_end(run, &outcome);
-        drop(watched);
-        outcome
-    }
 }
 
 /// Runs `code`, a task or a hook, and returns its error or its panic as a [`Fault`].
@@ -453,10 +450,4 @@ fn fault_of(code: impl FnOnce() -> Result<(), BoxError>) -> Option<Fault> {
         Ok(outcome) => outcome.err().map(|error| Fault::Failed(error.into())),
         Err(message) => Some(Fault::Panicked(message)),
     }
-}
-
-/// Reports the end of the run, on the thread that performed it.
-fn tell_end(run: &Run, outcome: &RunOutcome) {
-    run.tell(&Step::Ended(outcome));
-    outcome.hook_failures().iter().for_each(|failure| run.tell(&Step::HookFailed(failure)));
 }

@@ -111,7 +111,7 @@ fn wait_for_lease(planned: &PlannedRun<'_>, mut why: SkipReason) -> Result<Admit
         if shutdown.sleep_until(planned.clock.moment().plus(about_a_second()), &waiting) {
             return Err(SkipReason::ShuttingDown);
         }
-        why = match ask_once(planned, planned.places_before_it()) {
+        why = match ask_once(planned, planned.places) {
             Ok(Some(admitted)) => return Ok(admitted),
             Ok(None) => SkipReason::Overlapping(None),
             Err(overlapping @ SkipReason::Overlapping(_)) => overlapping,
@@ -126,12 +126,10 @@ fn wait_for_lease(planned: &PlannedRun<'_>, mut why: SkipReason) -> Result<Admit
 fn ask_once(planned: &PlannedRun<'_>, unless: &[MutexName]) -> Result<Option<AdmittedRun>, SkipReason> {
     let PlannedRun { store, context, clock, .. } = planned;
     let (mut batch, mut unused) = (Batch::new(), Batch::new());
-    run_admission::add_admissions_unless(planned, unless, &mut batch)?;
-    let asked = clock.moment();
+    run_admission::add_admissions(planned, unless, &mut batch)?;
     batch.ask(&*store.mutex);
     let answered = clock.moment();
-    let decided_in = answered.since(asked);
-    let answer = run_admission::take_answer(planned, &mut batch, 0).map_err(SkipReason::StoreUnavailable)?;
+    let answer = run_admission::take_answer(planned, &mut batch, &mut 0).map_err(SkipReason::StoreUnavailable)?;
     if matches!(&answer, Admitted::Excluded(by) if unless.contains(by.name())) {
         return Ok(None);
     }
@@ -140,7 +138,7 @@ fn ask_once(planned: &PlannedRun<'_>, unless: &[MutexName]) -> Result<Option<Adm
         context.outages.carry_out(store, clock, &mut unused);
         unused.log_releases();
     }
-    decision.map(|admitted| Some(AdmittedRun { decided_in, ..admitted }))
+    decision.map(Some)
 }
 
 /// A planned run that waits in the queue of its event.
@@ -185,7 +183,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
     /// Waits until the run is admitted. `Err`: the reason why it is not admitted.
     fn take(planned: &'p PlannedRun<'a>) -> Result<AdmittedRun, SkipReason> {
         let queue = planned.queue().expect("only an event with a queue has queued runs");
-        let until = planned.context.began.plus(queue.within.saturating_sub(planned.lateness()));
+        let until = planned.context.began.plus(queue.within.saturating_sub(planned.lateness));
         let shutdown = planned.context.schedule.shutdown.clone().unwrap_or_default();
         let began = planned.clock.moment();
         let mut admitted = Self { planned, queue, until, shutdown }.wait()?;
@@ -270,7 +268,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         let PlannedRun { clock, store, .. } = self.planned;
         let place = self.planned.request(place.clone(), self.queue.term).for_occurrence(self.planned.id.occurrence);
         let waiter = place.with(waiter.clone(), self.queue.term);
-        let admission = self.planned.unless_paused(Admission::both(place, waiter));
+        let admission = run_admission::unless_paused(self.planned, Admission::both(place, waiter));
         let Grant { lease, claim, .. } = match admission.ask(&*store.mutex) {
             Ok(Admitted::Granted(grant)) => grant,
             Ok(Admitted::LeaseTaken(_) | Admitted::ClaimTaken(_)) => return Ok(None),
@@ -317,7 +315,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         if self.queue.replaces {
             return self.ask_as_the_latest(place);
         }
-        let at_a_time = self.planned.event.protection.alternatives();
+        let at_a_time = self.planned.event.protection.slots.len();
         if place.before >= at_a_time {
             let mut before = self.read(&self.queue.places)?;
             before.retain(|held| held.name() != place.mark.lease().name() && !place.is_before(held));

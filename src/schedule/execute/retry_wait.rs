@@ -10,15 +10,15 @@
 use std::sync::Arc;
 use std::task::Waker;
 
+use chrono::{DateTime, Utc};
+
 use crate::hold::change_signal::TaskWaiter;
 use crate::hold::held_lease::HeldLease;
+use crate::hold::renewal_thread::RenewalThread;
 use crate::lease::term::Renewal;
 use crate::outcome::fault::Fault;
 use crate::outcome::no_retry::NoRetry;
-use crate::outcome::run_outcome::RunOutcome;
 use crate::outcome::skip_reason::SkipReason;
-use crate::schedule::history::RunningNow;
-use crate::schedule::shutdown::shutdown_state::RunGuard;
 use crate::schedule::tick_plan::planned_run::PlannedRun;
 use crate::task::future_task::{FutureTask, TaskControl, TaskEnd};
 use crate::task::run::Run;
@@ -36,14 +36,8 @@ pub(super) enum AwaitedPart<'a> {
     Retry(FailedAttempt, RetryWait<'a>),
 }
 
-/// A run whose task has begun.
-pub(super) struct BegunRun<'a> {
-    pub(super) running: RunningNow,
-    /// When the first attempt began.
-    pub(super) began: Moment,
-    pub(super) watched: Option<RunGuard<'a>>,
-    pub(super) outcome: RunOutcome,
-}
+/// The start of the first attempt, on the monotonic clock and on the wall clock.
+pub(super) type TaskStart = (Moment, DateTime<Utc>);
 
 /// A failed attempt, in a run that waits for its next attempt.
 pub(super) struct FailedAttempt {
@@ -101,27 +95,27 @@ impl PlannedRun<'_> {
     pub(super) fn decide_on_attempt(
         &self,
         run: &Run,
-        begun: &BegunRun<'_>,
+        start: TaskStart,
         failed: &FailedAttempt,
     ) -> Result<Option<RetryWait<'_>>, NoRetry> {
         let now = self.clock.moment();
         let is_due = failed.retry_at <= now;
-        self.check_attempt(run, begun, now.max(failed.retry_at))?;
+        self.check_attempt(run, start, now.max(failed.retry_at))?;
         let is_readable = match self.look_for_pauses_again(is_due) {
             Err(SkipReason::Paused(_)) => return Err(NoRetry::Paused),
             // An error means that the store did not say whether the event is paused. Then the run waits.
             answer => answer.is_ok(),
         };
-        let renewals = self.renewal_thread();
+        let renewals = RenewalThread::of(self.store, self.clock);
         if is_due && is_readable {
             // If the process exits during the wait, the lease is released. From now on, an exit does not release the
             // lease. `goes_on` is `false` if the process is exiting already: then no attempt may begin.
             let goes_on = renewals.end_wait(run.held());
-            self.check_attempt(run, begun, self.clock.moment())?;
+            self.check_attempt(run, start, self.clock.moment())?;
             return if goes_on { Ok(None) } else { Err(NoRetry::ShuttingDown) };
         }
         renewals.begin_wait(run.held());
-        let look = if self.can_be_paused() { now.plus(about_a_second()) } else { Moment::NEVER };
+        let look = if self.pauses.is_some() { now.plus(about_a_second()) } else { Moment::NEVER };
         let until = if is_due { look } else { failed.retry_at.min(look) };
         let (held, waiter) = (Arc::clone(run.held()), TaskWaiter::new(&run.held().signal));
         let waiting = self.clock.waiting(&run.held().signal);
@@ -130,14 +124,14 @@ impl PlannedRun<'_> {
 
     /// Refuses an attempt that is to begin at the moment `at`, if this process knows a reason without a read of the
     /// store. If the run was cancelled, reports the cancellation.
-    fn check_attempt(&self, run: &Run, begun: &BegunRun<'_>, at: Moment) -> Result<(), NoRetry> {
+    fn check_attempt(&self, run: &Run, start: TaskStart, at: Moment) -> Result<(), NoRetry> {
         if let Some(reason) = run.held().reason() {
             return Err(reason.into());
         }
         if self.context.is_shutting_down() {
             return Err(NoRetry::ShuttingDown);
         }
-        let BegunRun { began, running, .. } = begun;
+        let (began, since) = start;
         if self.event.timeout.is_some_and(|limit| began.plus(limit) <= at) {
             return Err(NoRetry::TimedOut);
         }
@@ -148,8 +142,8 @@ impl PlannedRun<'_> {
         // No attempt may begin at or after the next occurrence. If the clock was set forward during the run, that
         // occurrence comes sooner. So the time since the start is measured on two clocks, the wall clock and the
         // monotonic clock, and the longer time counts.
-        let on_the_wall = (self.clock.now() - running.since).to_std().unwrap_or_default();
-        let since_its_begin = self.clock.moment().since(*began).max(on_the_wall) + at.since(self.clock.moment());
+        let on_the_wall = (self.clock.now() - since).to_std().unwrap_or_default();
+        let since_its_begin = self.clock.moment().since(began).max(on_the_wall) + at.since(self.clock.moment());
         let tick = self.tick.now().max(self.context.now);
         let at = wall_plus(tick, began.since(self.context.began) + since_its_begin);
         self.event.refuses_attempt(at, tick, self.context.past_filters).map_or(Ok(()), Err)

@@ -1,13 +1,12 @@
 //! The next request of a loop to one store: releases of runs that have ended, and admissions of the next runs.
 
 use std::mem;
-use std::time::Duration;
 
 use super::awaited_runs::perform_here;
 use super::one_run::{ActiveRun, PendingRun};
 use crate::lease::request::Lease;
 use crate::outcome::skip_reason::SkipReason;
-use crate::schedule::run_admission::{self, AdmittedRun};
+use crate::schedule::run_admission;
 use crate::schedule::tick_plan::planned_run::PlannedRun;
 use crate::store::event_mutex::batch::Batch;
 use crate::time::clock::moment::Moment;
@@ -40,7 +39,7 @@ impl<'a> StoreRequest<'a> {
 
     /// Returns the number of admissions in the request.
     pub(super) fn admissions(&self) -> usize {
-        self.admitting.iter().map(|pending| pending.planned.event.protection.alternatives()).sum()
+        self.admitting.iter().map(|pending| pending.planned.event.protection.slots.len()).sum()
     }
 
     /// Returns whether this request can contain the admission of `run`: the request is empty, or goes to the run's
@@ -63,11 +62,11 @@ impl<'a> StoreRequest<'a> {
     pub(super) fn release(&mut self, ended: &mut Vec<ActiveRun<'a>>) {
         let mut at = 0;
         while let Some(run) = ended.get_mut(at) {
-            let (claim, lease) = (run.unused_claim(), run.begin_release());
-            if claim.is_some() || lease.is_some() {
+            let (unused_claim, lease) = run.begin_release();
+            if unused_claim.is_some() || lease.is_some() {
                 self.of = Some(run.planned);
             }
-            self.unused_claims.extend(claim);
+            self.unused_claims.extend(unused_claim);
             match lease {
                 None => {
                     run.conclude(None);
@@ -89,14 +88,13 @@ impl<'a> StoreRequest<'a> {
         let _still = clock.stand_still();
         self.unused_claims.drain(..).for_each(|claim| self.batch.release(claim));
         self.add_all_admissions();
-        let asked = context.schedule.observers.is_any().then(|| clock.moment());
         match &self.admitting[..] {
             [alone] => alone.span.in_scope(|| context.outages.carry_out(store, clock, &mut self.batch)),
             _ => context.outages.carry_out(store, clock, &mut self.batch),
         }
-        let decided_in = asked.map_or(Duration::ZERO, |asked| clock.moment().since(asked));
+        let answered = clock.moment();
         self.conclude_releases();
-        self.take_answers(decided_in, clock.moment());
+        self.take_answers(answered);
         self.batch.clear();
         // Unused grants, for example those that came too late, are released before any run starts.
         if !self.unused.is_empty() {
@@ -111,7 +109,7 @@ impl<'a> StoreRequest<'a> {
     fn add_all_admissions(&mut self) {
         let mut at = 0;
         while let Some(pending) = self.admitting.get(at) {
-            match run_admission::add_admissions(pending.planned, &mut self.batch) {
+            match run_admission::add_admissions(pending.planned, pending.planned.places, &mut self.batch) {
                 Ok(()) => at += 1,
                 Err(reason) => self.refused.push((self.admitting.remove(at), reason)),
             }
@@ -133,17 +131,16 @@ impl<'a> StoreRequest<'a> {
 
     /// Takes the answers to the admissions, and decides for each run whether it starts.
     #[inline]
-    fn take_answers(&mut self, decided_in: Duration, answered: Moment) {
+    fn take_answers(&mut self, answered: Moment) {
         let mut at = 0;
         for pending in self.admitting.drain(..) {
             let PendingRun { planned, span } = &pending;
             let decision = span.in_scope(|| {
-                let answer = run_admission::take_answer(planned, &mut self.batch, at);
+                let answer = run_admission::take_answer(planned, &mut self.batch, &mut at);
                 run_admission::decide(planned, answer, answered, &mut self.unused)
             });
-            at += planned.event.protection.alternatives();
             match decision {
-                Ok(admitted) => self.ready.push(ActiveRun::new(pending, AdmittedRun { decided_in, ..admitted })),
+                Ok(admitted) => self.ready.push(ActiveRun::new(pending, admitted)),
                 Err(reason) => self.refused.push((pending, reason)),
             }
         }

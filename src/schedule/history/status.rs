@@ -8,8 +8,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use super::logged_run::LoggedRun;
-use super::other_timetable::OtherTimetable;
-use super::{LastRun, LastSkip, RunningNow, SeenRuns};
+use super::{LastRun, LastSkip, OtherTimetable, RunningNow, SeenRuns};
 use crate::base::error::MutexError;
 use crate::event::definition::Definition;
 use crate::lease::holder::Holder;
@@ -167,7 +166,7 @@ impl Schedule {
         let at = self.clock.now();
         let events = registry.events.iter().zip(&registry.histories);
         let events = events.map(|(event, history)| EventStatus::new(event, history.now(), at)).collect();
-        let (host, pid, instance) = (this_host(), std::process::id(), self.instance());
+        let (host, pid, instance) = (this_host(), std::process::id(), self.instance.clone());
         let application = self.application().cloned();
         Status { at, host, pid, instance, application, paused: None, store_errors: Vec::new(), events }
     }

@@ -98,8 +98,9 @@ impl Schedule {
         let instance = instance.into();
         MutexName::readable_up_to(Arc::clone(&instance), LONGEST)
             .map_err(|error| error.of("the instance of `with_instance(..)`"))?;
-        let schedule = self.with_label(|label| label.instance = Some(instance));
-        Ok(Self { observers: schedule.observers.on(&schedule.clock, schedule.instance()), ..schedule })
+        let schedule = self.with_label(|label| label.instance = Some(Arc::clone(&instance)));
+        let instance = Some(instance);
+        Ok(Self { observers: schedule.observers.on(&schedule.clock, instance.clone()), instance, ..schedule })
     }
 
     fn with_label(self, change: impl FnOnce(&mut Label)) -> Self {
@@ -110,11 +111,6 @@ impl Schedule {
 
     pub(in crate::schedule) fn application(&self) -> Option<&Arc<str>> {
         self.label.as_ref()?.application.as_ref()
-    }
-
-    /// Returns the instance name of the schedule. If the schedule has none, returns the default of the process.
-    pub(crate) fn instance(&self) -> Option<Arc<str>> {
-        Label::of_this_process(self.label.as_deref()).instance
     }
 
     /// Checks the stores of the schedule and of its events by [`EventMutex::check`](crate::EventMutex::check). If the
@@ -179,10 +175,10 @@ fn own_names(event: &Definition, now: DateTime<Utc>) -> impl Iterator<Item = Mut
     let protection = &event.protection;
     let is_its_own = protection.mutex.mutex() == &*event.name;
     let leases = if is_its_own { protection.leases().to_vec() } else { Vec::new() };
-    let window = event.claim_window;
-    let oldest = TimeDelta::from_std(window + CLAIM_MARGIN).ok().and_then(|age| now.checked_sub_signed(age));
+    let oldest =
+        TimeDelta::from_std(event.claim_window + CLAIM_MARGIN).ok().and_then(|age| now.checked_sub_signed(age));
     let latest = oldest.filter(|_| protection.claim.is_some());
     let latest = latest.and_then(|oldest| event.starts(oldest).take_while(|start| start.at <= now).last());
-    let claim = latest.and_then(|start| event.claim(start.occurrence, window));
-    leases.into_iter().chain(claim.map(|(name, _)| name))
+    let claim = latest.and_then(|start| event.claim(start.occurrence));
+    leases.into_iter().chain(claim.map(|((name, _), _)| name))
 }

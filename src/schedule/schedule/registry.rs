@@ -84,7 +84,7 @@ impl Registry {
     /// a time. The event `replaced` does not count as another event.
     fn check_runs_at_a_time(&self, event: &Definition, replaced: Option<usize>) -> Result<(), AddError> {
         let Some(mutex) = self.shared_mutex(event) else { return Ok(()) };
-        let asked = event.protection.alternatives();
+        let asked = event.protection.slots.len();
         let Some(known) = self.runs_at_a_time.get(&mutex).filter(|known| **known != asked) else { return Ok(()) };
         let shares_it = |(at, other): &(usize, &Arc<Definition>)| {
             Some(*at) != replaced && self.shared_mutex(other).is_some_and(|its_own| its_own == mutex)
@@ -114,7 +114,7 @@ impl Registry {
     fn push(&mut self, event: Arc<Definition>, history: Arc<EventHistory>) {
         let at = self.events.len();
         if let Some(mutex) = self.shared_mutex(&event) {
-            self.runs_at_a_time.insert(mutex, event.protection.alternatives());
+            self.runs_at_a_time.insert(mutex, event.protection.slots.len());
         }
         if event.runs_here {
             self.due_index.push(at, &event.timetable, event.has_windows());

@@ -14,7 +14,7 @@ use crate::base::escape::Named;
 use crate::base::standard_error::print_line;
 use crate::base::{system, threads};
 use crate::hold::process_exit::leave;
-use crate::observe::notice::Step;
+use crate::observe::notice::{About, Step};
 use crate::observe::tell::{delivery::spawn_detached, trace};
 use crate::task::run::Run;
 use crate::time::{clock::Clock, clock::moment::Moment};
@@ -155,7 +155,9 @@ fn report_left_behind(left_behind: &[Run]) {
         print_line(format_args!("{}: left behind: still running when the shutdown's grace ended", Named(run.name())));
     }
     for run in left_behind {
-        run.tell(&Step::LeftBehind);
+        let (event, occurrence, is_backfill) = (Some(run.name()), Some(run.occurrence()), run.is_backfill());
+        let about = About { event, occurrence, is_backfill, run: run.held().observed_run() };
+        run.held().observers().tell(about, &Step::LeftBehind);
     }
 }
 

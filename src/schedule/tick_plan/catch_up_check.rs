@@ -61,7 +61,7 @@ fn find_missed(candidates: &[PlannedRun<'_>]) -> Result<Vec<bool>, MutexError> {
         queue_markers::waiter(&event.protection.mutex, &event.name, planned.tick.occurrence())
     };
     let waiters: Vec<_> = candidates.iter().filter(|planned| planned.queue().is_some()).map(waiter).collect();
-    let claims: Vec<_> = candidates.iter().filter_map(PlannedRun::claim_name).collect();
+    let claims: Vec<_> = candidates.iter().filter_map(|planned| Some(planned.claim.as_ref()?.0.clone())).collect();
     let names: Vec<_> = waiters.iter().chain(&claims).cloned().collect();
     let attempted = || format!("look for missed occurrences of {}", event.name);
     let held = context.outages.ask(store, clock, attempted, |mutex| mutex.held(Names::Each(&names)))?;
@@ -119,7 +119,7 @@ impl PlannedRun<'_> {
     /// minute late, for example in a backfill, the skipped occurrence is not claimed. Then a later tick makes up for
     /// the occurrence.
     pub(crate) fn settle_overlapped(&self, run: Option<&Holder>) {
-        let is_due = self.missed.is_none() && !self.is_backlog && self.claims_for_timetable;
+        let is_due = self.missed.is_none() && !self.is_backlog && self.claim_window.is_some();
         let all = self.event.catch_up.as_ref().filter(|catch_up| is_due && catch_up.most > 1);
         let start = |run: &Holder| run.occurrence().map(|occurrence| self.event.start_of(occurrence));
         let lateness = |run: &Holder| start(run).and_then(|start| (run.since() - start).to_std().ok());
@@ -135,7 +135,7 @@ impl PlannedRun<'_> {
     /// tick waits to run it. A claim of another server is not remembered as a run, because that server releases the
     /// claim if it loses the lease before the task starts.
     pub(crate) fn settle_occurrence(&self, catch_up: &CatchUp, verdict: &Verdict) {
-        if !self.claims_for_timetable {
+        if self.claim_window.is_none() {
             return;
         }
         if matches!(verdict, Verdict::Skipped(SkipReason::Queued(_))) {
