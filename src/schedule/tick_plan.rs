@@ -43,11 +43,9 @@ impl TickPlan {
 
     /// Returns an event of the plan that makes no claims, and whose occurrence was due at `last` already.
     pub(super) fn repeated_since(&self, last: DateTime<Utc>) -> Option<&str> {
-        let anew = self.registry.due_index.due(self.now, last);
-        let is_anew = |index: usize| anew.iter().any(|(event, _)| *event == index);
-        let mut repeated = self.due.iter().map(|(event, _)| *event).filter(|event| !is_anew(*event));
-        let event = repeated.find(|event| self.registry.events[*event].protection.claim.is_none())?;
-        Some(&self.registry.events[event].name)
+        let events = self.due.iter().map(|(event, tick)| (&self.registry.events[*event], tick.occurrence()));
+        let mut repeated = events.filter(|(event, occurrence)| event.start_of(*occurrence) <= last);
+        repeated.find(|(event, _)| event.protection.claim.is_none()).map(|(event, _)| &*event.name)
     }
 
     /// Returns this plan for a tick at `now`, which may be later than planned. The plan keeps its occurrences.
