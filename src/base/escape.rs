@@ -1,6 +1,7 @@
 //! Escapes untrusted text, so that it can't steer a terminal, hide other text, or break a line of a log. Also encodes
 //! and decodes `%XX`.
 
+use std::borrow::Cow;
 use std::error::Error;
 use std::fmt::{self, Write};
 
@@ -55,16 +56,20 @@ pub(crate) fn steers_or_hides(char: char) -> bool {
 
 /// Encodes `%`, and the characters that pass `is_encoded`: each of their bytes becomes `%XX`. All other characters stay
 /// readable.
-pub(crate) fn percent_encoded(text: &str, is_encoded: impl Fn(char) -> bool) -> String {
-    let mut encoded = String::with_capacity(text.len());
+pub(crate) fn percent_encoded(text: &str, is_encoded: impl Fn(char) -> bool) -> Cow<'_, str> {
+    let is_encoded = |char: char| char == '%' || is_encoded(char);
+    if !text.contains(is_encoded) {
+        return text.into();
+    }
+    let mut encoded = String::with_capacity(text.len() + 16);
     for char in text.chars() {
-        if char == '%' || is_encoded(char) {
+        if is_encoded(char) {
             encoded.extend(utf8_percent_encode(char.encode_utf8(&mut [0; 4]), NON_ALPHANUMERIC));
         } else {
             encoded.push(char);
         }
     }
-    encoded
+    encoded.into()
 }
 
 /// Decodes each `%XX` of a text. Returns `None` if a `%` is not followed by two hexadecimal digits.

@@ -9,6 +9,7 @@
 //! reason is not encoded, and comes last. A store without enough room cuts off the end of the text. A timetable without
 //! its final `;` was cut, and is ignored.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -55,14 +56,18 @@ pub(crate) fn text_of_this_process(label: Option<&Label>) -> String {
 
 /// Returns the text that a store keeps for this host and this label.
 pub(crate) fn text(host: &str, Label { application, instance, timetable, reason }: &Label) -> String {
-    let encoded = |part: &str| percent_encoded(part, |char| char == ' ' || char.is_control());
-    let mut text = encoded(host);
+    let mut text = String::with_capacity(100);
+    text.push_str(&encoded(host));
     for (word, part) in [(INSTANCE, instance), (APPLICATION, application)] {
-        text.extend(part.iter().flat_map(|part| [word.to_owned(), encoded(part)]));
+        text.extend(part.iter().flat_map(|part| [word.into(), encoded(part)]));
     }
-    text.extend(timetable.iter().flat_map(|timetable| [TIMETABLE.to_owned(), encoded(timetable), ";".to_owned()]));
+    text.extend(timetable.iter().flat_map(|timetable| [TIMETABLE.into(), encoded(timetable), ";".into()]));
     text.extend(reason.iter().flat_map(|reason| [REASON, &**reason, ")"]));
     text
+}
+
+fn encoded(part: &str) -> Cow<'_, str> {
+    percent_encoded(part, |char| char == ' ' || char.is_control())
 }
 
 /// Parses the text that a store keeps into the host and the label. The text may be only the name of a host.

@@ -210,6 +210,19 @@ impl MutexName {
         self.mark(self.mutex(), format!("cancel {token}"))
     }
 
+    /// Writes the text of the name, with each part as `encoded` returns it. A part that was encoded must not have the
+    /// separator `/`.
+    pub(crate) fn write(&self, to: &mut impl fmt::Write, encoded: impl Fn(&str) -> Cow<'_, str>) -> fmt::Result {
+        let mutex = encoded(self.mutex());
+        let Some(ClaimPart { event, claimed }) = &self.0.claim else { return write!(to, "lease/{mutex}") };
+        let event = encoded(event);
+        match claimed {
+            Claimed::Occurrence(occurrence) => write!(to, "claim/{mutex}/{event}/{}", Rfc3339(*occurrence)),
+            Claimed::Period(period) => write!(to, "permit/{mutex}/{event}/{}", encoded(period)),
+            Claimed::Mark(mark) => write!(to, "mark/{mutex}/{event}/{}", encoded(mark)),
+        }
+    }
+
     /// Returns the name of the mutex, which a lease shares with its claims, permits and markers.
     pub fn mutex(&self) -> &str {
         &self.0.mutex
@@ -256,14 +269,7 @@ impl Hash for MutexName {
 
 impl fmt::Display for MutexName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mutex = part(self.mutex());
-        let Some(ClaimPart { event, claimed }) = &self.0.claim else { return write!(f, "lease/{mutex}") };
-        let event = part(event);
-        match claimed {
-            Claimed::Occurrence(occurrence) => write!(f, "claim/{mutex}/{event}/{}", Rfc3339(*occurrence)),
-            Claimed::Period(period) => write!(f, "permit/{mutex}/{event}/{}", part(period)),
-            Claimed::Mark(mark) => write!(f, "mark/{mutex}/{event}/{}", part(mark)),
-        }
+        self.write(f, part)
     }
 }
 

@@ -17,7 +17,7 @@
 //! | `schedule/execute/store_request.rs` | puts the release and the admission into one batch |
 //! | `schedule/run_admission.rs` | makes the admission, or refuses the run before the request is sent |
 //! | `schedule/tick_context/outages.rs` | sends nothing if the store was unavailable a moment ago |
-//! | `store/ask_store.rs` | ensures that each release and admission has an answer |
+//! | `store/event_mutex.rs` | ensures that each release and admission has an answer |
 //! | `store/redis.rs` | the type `RedisMutex` |
 //! | `store/server/server_mutex.rs` | translates the server's answer for the caller; notes releases for later |
 //! | `store/server/attempts.rs` | sends pending releases, connects, and retries a request if that may help |

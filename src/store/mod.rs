@@ -10,7 +10,6 @@
 //! | optional parts of a store | [`RunLog`], [`Lifeline`] |
 //! | opening a store | [`FileMutexBuilder`], [`NetworkFilesystem`], and a builder for each server; [`ConnectError`], [`InvalidOptions`] |
 
-mod ask_store;
 pub(crate) mod connect;
 pub(crate) mod described_store;
 pub(crate) mod event_mutex;

@@ -10,8 +10,8 @@
 //! A release or an extension changes an entry only if the entry has the owner of the request.
 //!
 //! A call begins in this file, and passes through these files in this order: `server/server_mutex.rs` (the meaning of
-//! an answer), `server/attempts.rs` (the attempts), `engine.rs` (the requests on a connection; `calls_and_replies.rs`
-//! writes and reads them), and `connection.rs` (the driver's commands, its parser, and the socket). On the server,
+//! an answer), `server/attempts.rs` (the attempts), `engine.rs` (the requests and their replies; `entry.rs` writes the keys
+//! and the values), and `connection.rs` (the driver's commands, its parser, and the socket). On the server,
 //! `scripts/carry_out.lua` decides.
 //!
 //! `topology.rs` finds the server for a new connection. It asks Sentinels for the primary, or asks a node of a cluster
@@ -43,14 +43,12 @@ use crate::store::event_mutex::delegate::delegate;
 use crate::store::server::{attempts::Server, server_builder::server_builder};
 
 mod address;
-mod calls_and_replies;
 mod connection;
 mod engine;
+mod entry;
 mod health;
-mod keys;
-mod scripts;
+mod run_lines;
 mod server_error;
-mod stored_holder;
 mod topology;
 
 use address::Address;

@@ -3,8 +3,7 @@
 //! | files | contents |
 //! | --- | --- |
 //! | `server_mutex`, `server_run_log` | the meaning of an answer for the user, and the releases after a lost answer |
-//! | `attempts` | the attempts of a call within its time limit, and the pending releases |
-//! | `idle_connections` | the connections that no call uses |
+//! | `attempts` | the attempts of a call within its time limit; the connections and releases that are kept for the next call |
 //! | `engine` | the requests to one kind of server, on one connection |
 //! | `failure` | a request without a useful reply, and whether to retry it |
 //!
@@ -23,12 +22,11 @@
 pub(crate) mod attempts;
 pub(crate) mod engine;
 pub(crate) mod failure;
-mod idle_connections;
 pub(crate) mod key_text;
 pub(crate) mod server_builder;
 pub(crate) mod server_clock;
 pub(crate) mod server_mutex;
-mod server_run_log;
+pub(crate) mod server_run_log;
 pub(crate) mod server_url;
 #[cfg(feature = "server-tls")]
 pub(crate) mod tls;

@@ -125,6 +125,11 @@ impl Admission {
         self.claim.as_ref()
     }
 
+    /// Returns the requests for the claim and the lease, as far as the admission has them.
+    pub(crate) fn requests(&self) -> impl Iterator<Item = &LeaseRequest> + Clone {
+        self.claim.iter().chain(&self.lease)
+    }
+
     /// Returns the name for messages: the lease's, or the claim's if there is no lease.
     pub(crate) fn name(&self) -> &MutexName {
         self.request().name()

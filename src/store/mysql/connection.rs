@@ -9,6 +9,7 @@ use super::address::Address;
 use super::health;
 use super::server_error::failed;
 use crate::store::event_mutex::warning::StoreWarning;
+use crate::store::server::engine::ServerConnection;
 use crate::store::server::failure::Failure;
 use crate::store::server::server_builder::Target;
 use crate::store::sql::driver_runtime::DriverRuntime;
@@ -30,6 +31,14 @@ pub(super) struct Connection {
     conn: Option<Conn>,
     tables: Tables,
     runtime: DriverRuntime,
+}
+
+impl ServerConnection for Connection {
+    /// Returns `false` without a check. If the server has closed the connection, the next request fails, and is retried
+    /// on a new connection.
+    fn is_closed(&mut self) -> bool {
+        false
+    }
 }
 
 impl Session for Connection {
@@ -70,12 +79,6 @@ impl Session for Connection {
         let connected = connected.map_err(|error| refused(Failure::not_asked(error)))?;
         let conn = connected.map_err(|error| refused(failed(error).undone()))?;
         Ok(Self { conn: Some(conn), tables: Tables::new(&target.namespace, Self::QUOTE, ""), runtime })
-    }
-
-    /// Returns `false` without a check. If the server has closed the connection, the next request fails, and is retried
-    /// on a new connection.
-    fn is_closed(&mut self) -> bool {
-        false
     }
 
     fn later(instant: &str, micros: &str) -> String {

@@ -2,7 +2,7 @@
 
 use tokio::task::JoinHandle;
 use tokio_postgres::config::{SslMode, SslNegotiation};
-use tokio_postgres::tls::MakeTlsConnect;
+use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage, Socket};
 
 use super::address::Address;
@@ -10,6 +10,7 @@ use super::health;
 use super::plaintext_password::Plain;
 use super::server_error::failed;
 use crate::store::event_mutex::warning::StoreWarning;
+use crate::store::server::engine::ServerConnection;
 use crate::store::server::failure::Failure;
 use crate::store::server::server_builder::Target;
 use crate::store::server::server_url::ServerAddress;
@@ -63,7 +64,7 @@ fn connect(target: &Target<Address>, until: Moment) -> Result<(Client, Transport
 
 fn connect_by<T>(by: T, config: &Config, until: Moment) -> Result<(Client, Transport), Failure>
 where
-    T: MakeTlsConnect<Socket, Stream: Send + 'static>,
+    T: MakeTlsConnect<Socket, Stream: Send + 'static, TlsConnect: TlsConnect<Socket, Future: Send> + Send> + Send,
 {
     let runtime = DriverRuntime::new().map_err(Failure::not_asked)?;
     let connect = async {
@@ -75,6 +76,12 @@ where
     let connected = runtime.until(until, connect).map_err(|error| refused(Failure::not_asked(error)))?;
     let (client, task) = connected.map_err(|error: tokio_postgres::Error| refused(failed(&error).undone()))?;
     Ok((client, Transport { runtime, task }))
+}
+
+impl ServerConnection for Connection {
+    fn is_closed(&mut self) -> bool {
+        self.client.is_closed()
+    }
 }
 
 impl Session for Connection {
@@ -114,10 +121,6 @@ impl Session for Connection {
             connection.tables = Tables::new(table, Self::QUOTE, &(found.concat().concat() + "."));
         }
         Ok(connection)
-    }
-
-    fn is_closed(&mut self) -> bool {
-        self.client.is_closed()
     }
 
     fn later(instant: &str, micros: &str) -> String {

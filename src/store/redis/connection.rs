@@ -6,19 +6,19 @@
 //! connection even if a forked child has it open, too.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::mem::MaybeUninit;
+use std::mem::{self, MaybeUninit};
 use std::net::{IpAddr, Shutdown, SocketAddr, ToSocketAddrs};
-use std::sync::mpsc;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{OnceLock, mpsc};
 use std::time::Duration;
 
-use redis::{Cmd, ConnectionAddr, Parser, RedisConnectionInfo, RedisError, Value, cmd};
+use redis::{Cmd, ConnectionAddr, Parser, RedisConnectionInfo, RedisError, Script, Value, cmd};
 use socket2::{Domain, SockAddr, Type};
 
 use super::address::Address;
-use super::calls_and_replies::{time, unless_refused};
-use super::scripts;
-use super::server_error::{is_missing_script, is_unknown};
-use crate::base::{catch_panic::contain, threads};
+use super::server_error::{is_unknown, time, unless_refused};
+use crate::base::threads;
+use crate::store::server::engine::ServerConnection;
 use crate::store::server::failure::{Failure, makes_no_sense};
 use crate::store::server::server_builder::Target;
 use crate::store::server::server_clock::ServerClock;
@@ -31,6 +31,38 @@ const IS_A_SENTINEL: &str =
     "this is a Redis Sentinel: write redis+sentinel://HOST/NAME, with the name of the primary that it watches";
 
 const PANICKED: &str = "the driver panicked while it handled an answer of the server";
+
+/// A script that is called by the hash of its text.
+pub(super) struct StoredScript {
+    text: &'static str,
+    hashed: OnceLock<Script>,
+}
+
+pub(super) static CARRY_OUT: StoredScript = StoredScript::new(include_str!("scripts/carry_out.lua"));
+pub(super) static LOOK: StoredScript = StoredScript::new(include_str!("scripts/look.lua"));
+pub(super) static LOG_RUNS: StoredScript = StoredScript::new(include_str!("scripts/log_runs.lua"));
+pub(super) static COUNT_SKIPS: StoredScript = StoredScript::new(include_str!("scripts/count_skips.lua"));
+pub(super) static DROP_RUNS: StoredScript = StoredScript::new(include_str!("scripts/drop_runs.lua"));
+
+/// All scripts. If a server lacks one script, it has lost its scripts, and lacks the others, too.
+static SCRIPTS: [&StoredScript; 5] = [&CARRY_OUT, &LOOK, &LOG_RUNS, &COUNT_SKIPS, &DROP_RUNS];
+
+impl StoredScript {
+    const fn new(text: &'static str) -> Self {
+        Self { text, hashed: OnceLock::new() }
+    }
+
+    /// Returns the beginning of a call of the script. The caller adds this number of keys, and then the other arguments.
+    pub(super) fn call(&self, keys: usize) -> Cmd {
+        let script = self.hashed.get_or_init(|| Script::new(self.text));
+        let mut call = Cmd::with_capacity(3 * keys + 8, 160 * keys + 400);
+        call.arg("EVALSHA").arg(script.get_hash()).arg(keys).take()
+    }
+
+    fn load(&self) -> Cmd {
+        cmd("SCRIPT").arg("LOAD").arg(self.text).take()
+    }
+}
 
 /// A stream, the parser of its replies, and the clock of the server.
 pub(super) struct Connection {
@@ -94,15 +126,6 @@ impl Connection {
         Ok((connection, replies.split_off(of_login)))
     }
 
-    /// Returns whether the server has closed the connection, or has sent data that no request has asked for. Such data
-    /// must not be taken for the reply to the next request.
-    pub(super) fn is_closed(&mut self) -> bool {
-        let socket = self.stream.socket();
-        let has_input = socket.has_input().unwrap_or(true);
-        socket.allow(Moment::BEGINNING, 0); // The parser gets no new bytes, only those that it has read already.
-        has_input || !self.reply().is_err_and(|error| error.kind() == ErrorKind::TimedOut)
-    }
-
     /// Sends commands and returns their replies. If the server lacks a script, all scripts are loaded, and the commands
     /// with missing scripts are sent again.
     pub(super) fn exchange(&mut self, until: Moment, commands: &[Cmd]) -> Result<Vec<Value>, Failure> {
@@ -112,11 +135,11 @@ impl Connection {
         if missing.is_empty() {
             return Ok(replies);
         }
-        let scripts = scripts::ALL.iter().map(|script| script.load());
+        let scripts = SCRIPTS.iter().map(|script| script.load());
         let again: Vec<Cmd> = scripts.chain(missing.iter().map(|at| commands[*at].clone())).collect();
         let (mut loaded, end) = self.round_trip(until, &again);
         end.map_err(Failure::unanswered)?;
-        let called = loaded.split_off(scripts::ALL.len());
+        let called = loaded.split_off(SCRIPTS.len());
         let refused = loaded.into_iter().find(|reply| matches!(reply, Value::ServerError(_)));
         for (at, reply) in missing.into_iter().zip(called) {
             replies[at] = refused.clone().unwrap_or(reply);
@@ -148,8 +171,9 @@ impl Connection {
     }
 
     fn reply(&mut self) -> io::Result<Value> {
-        let reply = contain(|| self.parser.parse_value(&mut self.stream)).map_err(|_| io::Error::other(PANICKED))?;
-        reply.map_err(|error| not_heard(&error))
+        // The connection is not used again after a panic, so its state does not matter.
+        let reply = catch_unwind(AssertUnwindSafe(|| self.parser.parse_value(&mut self.stream)));
+        reply.map_err(|_| io::Error::other(PANICKED))?.map_err(|error| not_heard(&error))
     }
 
     fn is_to_a_sentinel(&mut self, until: Moment) -> bool {
@@ -157,6 +181,22 @@ impl Connection {
         let [Value::Array(role)] = &replies[..] else { return false };
         role.first().is_some_and(|role| *role == Value::BulkString(b"sentinel".to_vec()))
     }
+}
+
+impl ServerConnection for Connection {
+    /// Returns whether the server has closed the connection, or has sent data that no request has asked for. Such data
+    /// must not be taken for the reply to the next request.
+    fn is_closed(&mut self) -> bool {
+        let socket = self.stream.socket();
+        let has_input = socket.has_input();
+        socket.allow(Moment::BEGINNING, 0); // The parser gets no new bytes, only those that it has read already.
+        has_input || !self.reply().is_err_and(|error| error.kind() == ErrorKind::TimedOut)
+    }
+}
+
+/// Returns whether the server lacks the script, because it was restarted, or its scripts were flushed.
+fn is_missing_script(answer: &Value) -> bool {
+    matches!(answer, Value::ServerError(error) if error.code() == "NOSCRIPT")
 }
 
 fn not_heard(error: &RedisError) -> io::Error {
@@ -182,6 +222,8 @@ trait Stream: Read + Write + Send {
 /// down.
 struct Socket {
     connected: socket2::Socket,
+    /// The time limits of a read and of a write, as the system has them.
+    limits: [Duration; 2],
     until: Moment,
     allowance: usize,
 }
@@ -193,11 +235,15 @@ impl Socket {
     }
 
     /// Returns whether something can be read: the end of the connection, or an answer that no request has asked for.
-    fn has_input(&self) -> io::Result<bool> {
-        self.connected.set_nonblocking(true)?;
-        let peeked = self.connected.peek(&mut [MaybeUninit::uninit()]);
-        self.connected.set_nonblocking(false)?;
-        Ok(!peeked.is_err_and(|error| error.kind() == ErrorKind::WouldBlock))
+    fn has_input(&self) -> bool {
+        #[cfg(unix)]
+        let peeked = self.connected.recv_with_flags(&mut [MaybeUninit::uninit()], libc::MSG_PEEK | libc::MSG_DONTWAIT);
+        #[cfg(not(unix))]
+        let peeked = self.connected.set_nonblocking(true).and_then(|()| {
+            let peeked = self.connected.peek(&mut [MaybeUninit::uninit()]);
+            self.connected.set_nonblocking(false).and(peeked)
+        });
+        !peeked.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
     }
 }
 
@@ -217,7 +263,11 @@ impl Stream for rustls::StreamOwned<rustls::ClientConnection, Socket> {
 impl Read for Socket {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         let read = until_done(|| {
-            self.connected.set_read_timeout(Some(left(self.until)?))?;
+            let [limit, _] = &mut self.limits;
+            let left = left(self.until)?;
+            if mem::replace(limit, left) != left {
+                self.connected.set_read_timeout(Some(left))?;
+            }
             self.connected.read(bytes)
         })?;
         let left = self.allowance.checked_sub(read);
@@ -229,7 +279,11 @@ impl Read for Socket {
 impl Write for Socket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         until_done(|| {
-            self.connected.set_write_timeout(Some(left(self.until)?))?;
+            let [_, limit] = &mut self.limits;
+            let left = left(self.until)?;
+            if mem::replace(limit, left) != left {
+                self.connected.set_write_timeout(Some(left))?;
+            }
             self.connected.write(bytes)
         })
     }
@@ -254,7 +308,7 @@ fn connect(target: &Target<Address>, server: &ConnectionAddr, until: Moment) -> 
         ConnectionAddr::Unix(path) => connect_unix(&SockAddr::unix(path)?)?,
         _ => return Err(io::Error::new(ErrorKind::Unsupported, "the url names an unknown kind of socket")),
     };
-    let socket = Socket { connected, until, allowance: 0 };
+    let socket = Socket { connected, limits: [Duration::ZERO; 2], until, allowance: 0 };
     #[cfg(feature = "redis-tls")]
     if let (true, ConnectionAddr::Tcp(host, _)) = (target.address.is_encrypted, server) {
         let name = rustls::pki_types::ServerName::try_from(host.clone()).map_err(io::Error::other)?;
@@ -319,11 +373,16 @@ pub(super) fn shares(attempts: usize, until: Moment) -> impl Iterator<Item = Mom
     })
 }
 
-/// Returns the time that is left until a moment.
+/// Returns the time that is left until a moment, rounded up to whole milliseconds. So the requests that follow one
+/// another mostly have equal time limits, and the system need not be told each time.
 fn left(until: Moment) -> io::Result<Duration> {
-    let left = until.since(Clock::system().moment());
-    // To the system, a time limit of zero microseconds means no limit.
-    if left.as_micros() == 0 { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
+    let left = until.since(Clock::system().moment()).as_micros().div_ceil(1000);
+    // To the system, a time limit of zero means no limit.
+    if left == 0 {
+        Err(ErrorKind::TimedOut.into())
+    } else {
+        Ok(Duration::from_millis(u64::try_from(left).unwrap_or(u64::MAX)))
+    }
 }
 
 /// Runs `attempt`, and runs it again if a signal has interrupted it.

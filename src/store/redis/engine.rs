@@ -5,28 +5,23 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use redis::{Cmd, Value, cmd};
 
 use super::address::Address;
-use super::calls_and_replies::{self, read, unless_refused};
-use super::connection::Connection;
-use super::keys::Prefix;
-use super::scripts::{COUNT_SKIPS, DROP_RUNS, LOG_RUNS};
-use super::stored_holder::behind_format;
-use super::{health, server_error, topology};
+use super::connection::{CARRY_OUT, Connection, LOOK};
+use super::entry::{Prefix, beginning_of_entry, end_of_entry, held_for, holder, since};
+use super::server_error::{self, OUT_OF_MEMORY, not_understood, read, refused, unless_refused};
+use super::topology;
 use crate::base::error::{InvalidOptions, MutexError};
-use crate::lease::{name::MutexName, owner::Owner};
-use crate::outcome::skip_reason::SkipReason;
-use crate::outcome::{
-    run_record::RunRecord, run_record::numbered_record::NumberedRecord, run_record::skip_count::SkipCount,
-};
+use crate::lease::request::LeaseRequest;
+use crate::lease::{name::MutexName, owner::Owner, term::Term, token::FencingToken};
 use crate::store::event_mutex::admission::{Admission, Admitted};
-use crate::store::event_mutex::held::Names;
-use crate::store::server::engine::{
-    Answers, Attempt, DroppedRuns, End, EndRequest, Engine, FoundEntry, Health, Request,
-};
-use crate::store::server::failure::{AskAgain, Failure};
-use crate::store::server::{server_builder::Target, server_clock::instant};
+use crate::store::event_mutex::held::{Held, Names};
+use crate::store::server::engine::{Answers, Attempt, End, EndRequest, Engine, FoundEntry, Health, Request};
+use crate::store::server::failure::Failure;
+use crate::store::server::server_builder::Target;
+use crate::store::server::server_clock::{ServerClock, instant};
 use crate::time::clock::{Clock, moment::Moment};
 
 /// The most names that one call of a script ends, and also the most admissions that it decides on. Such a call blocks
@@ -43,13 +38,9 @@ const MARGIN: Duration = Duration::from_secs(1);
 /// The number of keys that the server examines for one reply to `SCAN`.
 const SCANNED_AT_ONCE: u32 = 1000;
 
-/// The number of logs that one request reads. With a thousand runs in each log, the reply is still short enough to be
-/// accepted.
-const LOGS_AT_ONCE: usize = 4;
-
 pub(super) struct RedisEngine {
-    target: Target<Address>,
-    prefix: Prefix,
+    pub(super) target: Target<Address>,
+    pub(super) prefix: Prefix,
     /// The server that answered last, as its index in the list of the URL. This server is asked first.
     answered_last: AtomicUsize,
     /// The owners whose admissions were granted at a second attempt, each with a moment. Until this moment, the server
@@ -59,8 +50,79 @@ pub(super) struct RedisEngine {
 
 impl RedisEngine {
     pub(super) fn new(target: Target<Address>) -> Result<Self, InvalidOptions> {
-        let prefix = Prefix::new(target.namespace.clone())?;
+        let prefix = Prefix::new(&target.namespace)?;
         Ok(Self { target, prefix, answered_last: AtomicUsize::new(0), to_revoke: Mutex::default() })
+    }
+
+    /// Ends these leases and claims, and decides on these admissions. If there are many, the script is called several
+    /// times: first to end the names, then to decide on the admissions. The last call that ends names also decides on
+    /// the first admissions. So an ordinary request needs only one call.
+    pub(super) fn call_script(
+        &self,
+        attempt: &mut Attempt<Connection>,
+        request: Request<'_>,
+    ) -> Result<Answers, Failure> {
+        let mut parts = request.admissions.chunks(CHUNK);
+        let mut calls: Vec<Request<'_>> = request.ends.chunks(CHUNK).map(Request::to_end).collect();
+        if let Some(last) = calls.last_mut() {
+            last.admissions = parts.next().unwrap_or_default();
+        }
+        calls.extend(parts.map(|admissions| Request { ends: &[], admissions }));
+        let commands: Vec<Cmd> = calls.iter().map(|call| self.script_call(attempt, *call)).collect();
+        let replies = attempt.connection.exchange(attempt.until, &commands)?;
+        let asked_before = attempt.asked_since.map(|since| Clock::system().moment().since(since));
+        let mut answers = Answers::default();
+        for (call, reply) in calls.iter().zip(&replies) {
+            match carried_out(*call, reply) {
+                Ok((time, replies)) => {
+                    attempt.connection.clock = ServerClock::read(time);
+                    let (now, (of_ends, of_admissions)) = (instant(time), replies.split_at(call.ends.len()));
+                    let ends = call.ends.iter().zip(of_ends);
+                    answers.ends.extend(ends.map(|(end, reply)| read_end(reply, end, now, asked_before)));
+                    let admissions = call.admissions.iter().zip(of_admissions);
+                    answers.admissions.extend(admissions.map(|(asked, reply)| read_admission(reply, asked, now)));
+                }
+                Err(failure) => {
+                    answers.ends.extend(call.ends.iter().map(|_| Err(failure.clone())));
+                    answers.admissions.extend(call.admissions.iter().map(|_| Err(failure.clone())));
+                }
+            }
+        }
+        Ok(answers)
+    }
+
+    /// Returns the call of the script that carries out `request`.
+    fn script_call(&self, attempt: &Attempt<Connection>, Request { ends, admissions }: Request<'_>) -> Cmd {
+        let of_admissions = admissions
+            .iter()
+            .flat_map(|admission| admission.excluded_by().iter().chain(admission.requests().map(LeaseRequest::name)));
+        let names = ends.iter().map(|end| &end.name).chain(of_admissions);
+        let mut call = CARRY_OUT.call(2 + names.clone().count());
+        call.arg(self.prefix.with("token")).arg(self.prefix.with("revoked"));
+        for name in names {
+            call.arg(self.prefix.key(name));
+        }
+        let (clock, now) = (attempt.connection.clock, Clock::system().moment());
+        call.arg(clock.window(now, attempt.until).map(|micros| format!("{micros:016}")).as_slice());
+        call.arg(ends.len()).arg((self.target.timeout + MARGIN).as_millis());
+        let to_revoke = self.owners_to_revoke(now);
+        for EndRequest { owner, end, .. } in ends {
+            call.arg(beginning_of_entry(*owner));
+            match end {
+                End::Now if !to_revoke.contains(owner) => call.arg("now"),
+                End::Now | End::NowAndRevoked => call.arg("revoke"),
+                End::After(term) => call.arg(millis(*term)),
+            };
+        }
+        let since = since(instant(clock.at(now)));
+        for admission in admissions {
+            call.arg(beginning_of_entry(admission.owner())).arg(admission.excluded_by().len());
+            for request in [admission.claim(), admission.lease()] {
+                call.arg(request.map_or(0, |request| millis(request.term())));
+            }
+            call.arg(end_of_entry(&since, admission.occurrence(), admission.label().map(|label| &**label)));
+        }
+        call
     }
 
     /// Notes the owners of the granted admissions. When such an owner releases its names, the owner is also revoked.
@@ -73,90 +135,24 @@ impl RedisEngine {
         to_revoke.extend(granted.map(|(admission, _)| (admission.owner(), until)));
     }
 
-    /// Ends these leases and claims, and decides on these admissions. If there are many, the script is called several
-    /// times: first to end the names, then to decide on the admissions. The last call that ends names also decides on
-    /// the first admissions. So an ordinary request needs only one call.
-    fn call_script(&self, attempt: &mut Attempt<Connection>, request: Request<'_>) -> Result<Answers, Failure> {
-        let mut parts = request.admissions.chunks(CHUNK);
-        let mut calls: Vec<Request<'_>> = request.ends.chunks(CHUNK).map(Request::to_end).collect();
-        if let Some(last) = calls.last_mut() {
-            last.admissions = parts.next().unwrap_or_default();
-        }
-        calls.extend(parts.map(|admissions| Request { ends: &[], admissions }));
-        let (until, clock, revoked_for) = (attempt.until, attempt.connection.clock, self.target.timeout + MARGIN);
-        let command = |call: &Request<'_>| calls_and_replies::carry_out(&self.prefix, *call, revoked_for, clock, until);
-        let replies = attempt.connection.exchange(until, &calls.iter().map(command).collect::<Vec<_>>())?;
-        let asked_before = attempt.asked_since.map(|since| Clock::system().moment().since(since));
-        let mut answers = Answers::default();
-        for (call, reply) in calls.iter().zip(&replies) {
-            let of_call = calls_and_replies::carried_out(*call, reply, asked_before, &mut attempt.connection.clock);
-            answers.ends.extend(of_call.ends);
-            answers.admissions.extend(of_call.admissions);
-        }
-        Ok(answers)
-    }
-
-    /// Waits until enough replicas have the changes. If too few replicas confirm in time:
-    ///
-    /// - All requests to end a name fail. A request to end a name that was not held also fails, because an earlier
-    ///   request may have released the name without a confirmation.
-    /// - The granted admissions fail, and their leases and claims are released. The refused admissions of the request
-    ///   also fail, because a released lease or claim may have been the reason of the refusal.
-    fn wait_for_replicas(&self, attempt: &mut Attempt<Connection>, admissions: &[&Admission], answers: &mut Answers) {
-        let granted = admissions.iter().zip(&answers.admissions).filter(|(_, decided)| is_granted(decided));
-        let granted: Vec<&Admission> = granted.map(|(admission, _)| *admission).collect();
-        if answers.ends.is_empty() && granted.is_empty() {
-            return;
-        }
-        let Err(failure) = self.confirm(attempt) else { return };
-        let end = if attempt.asked_since.is_some() { End::NowAndRevoked } else { End::Now };
-        let requests = granted.iter().flat_map(|admission| [admission.claim(), admission.lease()]).flatten();
-        let given_up = requests.map(|request| EndRequest { name: request.name().clone(), owner: request.owner(), end });
-        let released = self.call_script(attempt, Request::to_end(&given_up.collect::<Vec<_>>()));
-        let is_released = released.is_ok_and(|answers| answers.ends.iter().all(Result::is_ok));
-        for was_ours in answers.ends.iter_mut().filter(|was_ours| was_ours.is_ok()) {
-            *was_ours = Err(failure.clone().perhaps_done(true));
-        }
-        if !granted.is_empty() {
-            answers.admissions.fill(Err(failure.perhaps_done(!is_released || attempt.asked_since.is_some())));
-        }
-    }
-
-    /// Waits until enough replicas have all writes of the server. The wait takes at most half of the time that is left.
-    fn confirm(&self, attempt: &mut Attempt<Connection>) -> Result<(), Failure> {
-        let (left, needed) = (attempt.until.since(Clock::system().moment()), self.target.address.replicas);
-        let wait = cmd("WAIT").arg(needed).arg((left.as_millis() / 2).max(1)).take();
-        // `WAIT` waits only for the writes of this connection, but an earlier attempt may have written the grant on
-        // another connection. So a harmless write on this connection comes first: a replica that has this write has all
-        // earlier writes, too.
-        let answers = replies(attempt, [self.harmless_write(), wait])?;
-        let count: u32 = read(&answers[1])?;
-        if count < needed {
-            let what = format!(
-                "only {count} of {needed} replicas confirmed the change in time: check the replicas, or lower `wait` in the url"
-            );
-            return Err(Failure::unavailable(what, AskAgain::Never));
-        }
-        Ok(())
-    }
-
-    fn harmless_write(&self) -> Cmd {
-        cmd("SET").arg(self.prefix.with("check")).arg("").arg("PX").arg(1).take()
-    }
-
-    /// Returns this request. If it is a release, and a copy of the owner's admission may still arrive, the returned
-    /// request also revokes the owner.
-    fn with_revocation(&self, request: &EndRequest) -> EndRequest {
-        let now = Clock::system().moment();
+    /// Returns the owners that are revoked by their releases, because a copy of their admissions may still arrive.
+    fn owners_to_revoke(&self, now: Moment) -> Vec<Owner> {
         let to_revoke = self.to_revoke.lock().unwrap_or_else(PoisonError::into_inner);
-        let may_come = to_revoke.iter().any(|(owner, until)| *owner == request.owner && now < *until);
-        let end = if may_come && request.end == End::Now { End::NowAndRevoked } else { request.end };
-        EndRequest { end, ..request.clone() }
+        to_revoke.iter().filter(|(_, until)| now < *until).map(|(owner, _)| *owner).collect()
+    }
+
+    /// Returns the call of the script that reads these names.
+    fn look_call(&self, names: &[MutexName]) -> Cmd {
+        let mut call = LOOK.call(names.len());
+        for name in names {
+            call.arg(self.prefix.key(name));
+        }
+        call
     }
 
     /// Reads all keys that match the pattern, and returns the results of `parse`. A key is left out if its result is
     /// `None`.
-    fn scan<T: Ord>(
+    pub(super) fn scan<T: Ord>(
         &self,
         attempt: &mut Attempt<Connection>,
         pattern: &str,
@@ -193,13 +189,8 @@ impl Engine for RedisEngine {
         topology::connect(&self.target, &self.prefix, &self.answered_last, until).map_err(Failure::undone)
     }
 
-    fn is_closed(connection: &mut Connection) -> bool {
-        connection.is_closed()
-    }
-
     fn carry_out(&self, attempt: &mut Attempt<Connection>, request: Request<'_>) -> Result<Answers, Failure> {
-        let ends: Vec<EndRequest> = request.ends.iter().map(|end| self.with_revocation(end)).collect();
-        let mut answers = self.call_script(attempt, Request { ends: &ends, ..request })?;
+        let mut answers = self.call_script(attempt, request)?;
         if self.target.address.replicas > 0 {
             self.wait_for_replicas(attempt, request.admissions, &mut answers);
         }
@@ -211,8 +202,8 @@ impl Engine for RedisEngine {
 
     fn look(&self, attempt: &mut Attempt<Connection>, names: &[MutexName]) -> Result<Vec<FoundEntry>, Failure> {
         let parts = || names.chunks(LOOKED_AT_ONCE);
-        let answers = replies(attempt, parts().map(|names| calls_and_replies::look(&self.prefix, names)))?;
-        let found = parts().zip(&answers).map(|(names, answer)| calls_and_replies::looked(names, answer));
+        let answers = replies(attempt, parts().map(|names| self.look_call(names)))?;
+        let found = parts().zip(&answers).map(|(names, answer)| looked(names, answer));
         Ok(found.collect::<Result<Vec<_>, _>>()?.concat())
     }
 
@@ -222,82 +213,8 @@ impl Engine for RedisEngine {
         self.look(attempt, &Vec::from_iter(names))
     }
 
-    fn runs(&self, attempt: &mut Attempt<Connection>, events: &[&str]) -> Result<Vec<NumberedRecord>, Failure> {
-        let mut records = Vec::new();
-        for events in events.chunks(LOGS_AT_ONCE) {
-            let reads = events.iter().map(|event| cmd("HGETALL").arg(self.prefix.runs_key(event)).take());
-            for (event, reply) in events.iter().zip(replies(attempt, reads)?) {
-                let lines: Vec<(Vec<u8>, Vec<u8>)> = read(&reply)?;
-                for (id, line) in &lines {
-                    records.extend(record(event, &String::from_utf8_lossy(id), &String::from_utf8_lossy(line))?);
-                }
-            }
-        }
-        Ok(records)
-    }
-
-    fn log_runs(&self, attempt: &mut Attempt<Connection>, records: &[RunRecord]) -> Result<(), Failure> {
-        let write = |records: &[RunRecord]| {
-            let lines = records.iter().map(|record| [record.id().to_string(), record.to_line()]);
-            LOG_RUNS.call(&[self.prefix.runs_key(records[0].event())]).arg(lines.flatten().collect::<Vec<_>>()).take()
-        };
-        replies(attempt, records.chunk_by(|one, next| one.event() == next.event()).map(write)).map(drop)
-    }
-
-    fn drop_runs(&self, attempt: &mut Attempt<Connection>, dropped: &[DroppedRuns<'_>]) -> Result<(), Failure> {
-        let drops = dropped.iter().flat_map(|DroppedRuns { event, ended, not_ended }| {
-            let log = self.prefix.runs_key(event);
-            let ended = (!ended.is_empty()).then(|| cmd("HDEL").arg(&log).arg(ended).take());
-            ended.into_iter().chain((!not_ended.is_empty()).then(|| DROP_RUNS.call(&[log]).arg(not_ended).take()))
-        });
-        replies(attempt, drops).map(drop)
-    }
-
-    fn count_skips(&self, attempt: &mut Attempt<Connection>, event: &str, skips: &[SkipCount]) -> Result<(), Failure> {
-        let counts = skips.iter().map(|skip| (skip.reason(), skip.count(), skip.latest().timestamp_micros()));
-        let call = COUNT_SKIPS.call(&[self.prefix.runs_key(event)]).arg(counts.collect::<Vec<_>>()).take();
-        replies(attempt, [call]).map(drop)
-    }
-
-    fn skips(&self, attempt: &mut Attempt<Connection>, event: &str) -> Result<Vec<SkipCount>, Failure> {
-        let looks = SkipReason::COUNTED.into_iter().map(|reason| {
-            let fields = [format!("skipped:{reason}"), format!("latest:{reason}")];
-            cmd("HMGET").arg(self.prefix.runs_key(event)).arg(&fields).take()
-        });
-        let mut skips = Vec::new();
-        for (reason, answer) in SkipReason::COUNTED.into_iter().zip(replies(attempt, looks)?) {
-            let (count, latest): (Option<u64>, Option<i64>) = read(&answer)?;
-            skips.extend(count.and_then(|count| SkipCount::new(reason, count, instant(latest?))));
-        }
-        Ok(skips)
-    }
-
-    fn logged_events(&self, attempt: &mut Attempt<Connection>) -> Result<Vec<String>, Failure> {
-        let events = self.scan(attempt, &self.prefix.pattern_of_runs(), |key| self.prefix.event_at(key))?;
-        Ok(events.into_iter().collect())
-    }
-
     fn health(&self, attempt: &mut Attempt<Connection>) -> Result<Health, Failure> {
-        let last = cmd("GET").arg(self.prefix.with("token")).take();
-        // The first two commands have a key. If another node of a cluster has the slot of the key, the server answers
-        // them with an error. This error becomes a warning, except after a failover.
-        let commands = [last, self.harmless_write(), cmd("TIME"), cmd("INFO")];
-        let answers = attempt.connection.exchange(attempt.until, &commands)?;
-        answers[2..].iter().try_for_each(unless_refused)?;
-        let address = &self.target.address;
-        match unless_refused(&answers[1]) {
-            // The server was the primary when the connection was made, but is not any more. The call is retried on a
-            // new connection.
-            Err(failure) if address.fails_over() && failure.retry == AskAgain::Now => return Err(failure),
-            _ => {}
-        }
-        let time = calls_and_replies::time(&answers[2])?;
-        let mut warnings = health::warnings(&answers[3], address.replicas, address.fails_over())?;
-        warnings.extend(health::of_write(&answers[1], &warnings));
-        // A token is the server's time of its grant, or a later time if the clock was set back before the grant. So a
-        // last token that is later than `time` shows that the clock was set back.
-        let granted = read(&answers[0]).map(instant);
-        Ok(Health { time: Some(time), ahead: granted.ok().and_then(|last| (last - time).to_std().ok()), warnings })
+        self.read_health(attempt)
     }
 
     fn error(&self, attempted: String, failure: Failure) -> MutexError {
@@ -305,22 +222,104 @@ impl Engine for RedisEngine {
     }
 }
 
-fn is_granted(decided: &Result<Admitted, Failure>) -> bool {
+pub(super) fn is_granted(decided: &Result<Admitted, Failure>) -> bool {
     matches!(decided, Ok(Admitted::Granted(_)))
 }
 
-/// Reads the record of a run from a field of a log. Returns `None` if the field does not belong to a run, or if its
-/// line is damaged.
-fn record(event: &str, field: &str, line: &str) -> Result<Option<NumberedRecord>, Failure> {
-    if field.parse::<Owner>().is_err() {
-        return Ok(None);
+/// Reads the reply to a request: the server's time, and a reply to each lease to end and to each admission.
+fn carried_out<'a>(Request { ends, admissions }: Request<'_>, reply: &'a Value) -> Result<(i64, &'a [Value]), Failure> {
+    unless_refused(reply)?;
+    match reply.as_sequence() {
+        Some([time, replies @ ..]) if replies.len() == ends.len() + admissions.len() => Ok((digits(time)?, replies)),
+        _ => Err(not_understood(reply)),
     }
-    let line = behind_format(line).map_err(|why| Failure::unusable(&why))?;
-    Ok(NumberedRecord::of_line(event, field, line))
+}
+
+/// Returns whether the owner held the name. If the server may have carried out an earlier attempt, that attempt may
+/// have released the name. Then the result is also `true` if the name is free now, or if another owner acquired the
+/// name after the call began.
+fn read_end(
+    reply: &Value,
+    request: &EndRequest,
+    now: DateTime<Utc>,
+    asked_before: Option<Duration>,
+) -> Result<bool, Failure> {
+    match reply {
+        Value::Int(1) => Ok(true),
+        // The server's memory is full. Releases need no memory, so the server has carried out the other releases of the
+        // call. So this failure concerns only one name.
+        Value::ServerError(error) if error.code() == OUT_OF_MEMORY => Err(refused(error).of_one_name()),
+        Value::ServerError(error) => Err(refused(error)),
+        Value::BulkString(entry) => {
+            // If the request renews the lease or sets a minimum hold, an earlier attempt did not free the name. If the
+            // name is free now, the owner had lost the lease before.
+            let asked_before = asked_before.filter(|_| !matches!(request.end, End::After(_)));
+            let taken_for = if entry.is_empty() { Some(Duration::ZERO) } else { held_for(entry, now) };
+            Ok(asked_before.zip(taken_for).is_some_and(|(ago, taken_for)| taken_for <= ago))
+        }
+        _ => Err(not_understood(reply)),
+    }
+}
+
+fn read_admission(reply: &Value, admission: &Admission, now: DateTime<Utc>) -> Result<Admitted, Failure> {
+    if let Value::BulkString(_) = reply {
+        return Ok(Admitted::Granted(admission.granted(FencingToken::new(digits(reply)?.unsigned_abs()))));
+    }
+    unless_refused(reply)?;
+    let Some([Value::BulkString(kind), Value::BulkString(entry), Value::Int(left), which @ ..]) = reply.as_sequence()
+    else {
+        return Err(not_understood(reply));
+    };
+    let excluding = |which: &[Value]| {
+        let [Value::Int(which)] = which else { return None };
+        admission.excluded_by().get(usize::try_from(*which).ok()?.checked_sub(1)?)
+    };
+    match (&kind[..], holder(entry, *left, now)) {
+        (b"excluded", holder) => {
+            let name = excluding(which).ok_or_else(|| not_understood(reply))?;
+            Ok(Admitted::Excluded(Held::new(name.clone(), holder.ok())))
+        }
+        (_, Err(foreign)) => Err(Failure::unreadable(&foreign)),
+        (b"lease", Ok(holder)) => Ok(Admitted::LeaseTaken(Some(holder))),
+        (b"claim", Ok(holder)) => Ok(Admitted::ClaimTaken(Some(holder))),
+        _ => Err(not_understood(reply)),
+    }
+}
+
+/// Reads the reply to `look`: the holders of the names that are held.
+pub(super) fn looked(names: &[MutexName], answer: &Value) -> Result<Vec<FoundEntry>, Failure> {
+    let Some([time, entries @ ..]) = answer.as_sequence() else { return Err(not_understood(answer)) };
+    let (time, mut found) = (instant(read(time)?), Vec::new());
+    for (name, entry) in names.iter().zip(entries.chunks(2)) {
+        match entry {
+            [Value::Nil, _] => {}
+            [Value::BulkString(entry), Value::Int(left)] => {
+                let holder = holder(entry, *left, time).map_err(|foreign| Failure::unreadable(&foreign));
+                found.push((name.clone(), holder));
+            }
+            _ => return Err(not_understood(answer)),
+        }
+    }
+    Ok(found)
+}
+
+/// Reads a time or a token, which the script returns as text.
+fn digits(value: &Value) -> Result<i64, Failure> {
+    let Value::BulkString(digits) = value else { return Err(not_understood(value)) };
+    let number = str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
+    number.filter(|number| *number >= 0).ok_or_else(|| not_understood(value))
+}
+
+/// Returns a term in milliseconds, rounded up.
+fn millis(term: Term) -> u128 {
+    term.get().as_micros().div_ceil(1000)
 }
 
 /// Sends commands in one round trip. Returns their replies, or a failure if one of the replies is an error.
-fn replies(attempt: &mut Attempt<Connection>, commands: impl IntoIterator<Item = Cmd>) -> Result<Vec<Value>, Failure> {
+pub(super) fn replies(
+    attempt: &mut Attempt<Connection>,
+    commands: impl IntoIterator<Item = Cmd>,
+) -> Result<Vec<Value>, Failure> {
     let replies = attempt.connection.exchange(attempt.until, &Vec::from_iter(commands))?;
     replies.iter().try_for_each(unless_refused).map(|()| replies)
 }

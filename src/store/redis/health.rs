@@ -1,17 +1,101 @@
-//! The warnings about a Redis server, from its `INFO`.
+//! The state of a Redis server: the warnings about it, and the wait for its replicas.
 
-use redis::Value;
+use redis::{Cmd, Value, cmd};
 
-use super::server_error::{not_understood, refused};
-use crate::store::event_mutex::warning::StoreWarning;
-use crate::store::server::{engine::IS_REPLICA, failure::Failure};
+use super::connection::Connection;
+use super::engine::{RedisEngine, is_granted, replies};
+use super::server_error::{not_understood, read, refused, time, unless_refused};
+use crate::store::event_mutex::{admission::Admission, warning::StoreWarning};
+use crate::store::server::engine::{Answers, Attempt, End, EndRequest, Health, IS_REPLICA, Request};
+use crate::store::server::failure::{AskAgain, Failure};
+use crate::store::server::server_clock::instant;
+use crate::time::clock::Clock;
 
 const CLUSTER_NODE: &str = "the server is a node of a Redis Cluster, and no event runs while another node has the slot of the keys: \
                             write redis+cluster:// in the url";
 
+impl RedisEngine {
+    /// Reads the state of the server.
+    pub(super) fn read_health(&self, attempt: &mut Attempt<Connection>) -> Result<Health, Failure> {
+        let last = cmd("GET").arg(self.prefix.with("token")).take();
+        // The first two commands have a key. If another node of a cluster has the slot of the key, the server answers
+        // them with an error. This error becomes a warning, except after a failover.
+        let commands = [last, self.harmless_write(), cmd("TIME"), cmd("INFO")];
+        let answers = attempt.connection.exchange(attempt.until, &commands)?;
+        answers[2..].iter().try_for_each(unless_refused)?;
+        let address = &self.target.address;
+        match unless_refused(&answers[1]) {
+            // The server was the primary when the connection was made, but is not any more. The call is retried on a
+            // new connection.
+            Err(failure) if address.fails_over() && failure.retry == AskAgain::Now => return Err(failure),
+            _ => {}
+        }
+        let time = time(&answers[2])?;
+        let mut warnings = warnings(&answers[3], address.replicas, address.fails_over())?;
+        warnings.extend(of_write(&answers[1], &warnings));
+        // A token is the server's time of its grant, or a later time if the clock was set back before the grant. So a
+        // last token that is later than `time` shows that the clock was set back.
+        let granted = read(&answers[0]).map(instant);
+        Ok(Health { time: Some(time), ahead: granted.ok().and_then(|last| (last - time).to_std().ok()), warnings })
+    }
+
+    /// Waits until enough replicas have the changes. If too few replicas confirm in time:
+    ///
+    /// - All requests to end a name fail. A request to end a name that was not held also fails, because an earlier
+    ///   request may have released the name without a confirmation.
+    /// - The granted admissions fail, and their leases and claims are released. The refused admissions of the request
+    ///   also fail, because a released lease or claim may have been the reason of the refusal.
+    pub(super) fn wait_for_replicas(
+        &self,
+        attempt: &mut Attempt<Connection>,
+        admissions: &[&Admission],
+        answers: &mut Answers,
+    ) {
+        let granted = admissions.iter().zip(&answers.admissions).filter(|(_, decided)| is_granted(decided));
+        let granted: Vec<&Admission> = granted.map(|(admission, _)| *admission).collect();
+        if answers.ends.is_empty() && granted.is_empty() {
+            return;
+        }
+        let Err(failure) = self.confirm(attempt) else { return };
+        let end = if attempt.asked_since.is_some() { End::NowAndRevoked } else { End::Now };
+        let requests = granted.iter().flat_map(|admission| admission.requests());
+        let given_up = requests.map(|request| EndRequest { name: request.name().clone(), owner: request.owner(), end });
+        let released = self.call_script(attempt, Request::to_end(&given_up.collect::<Vec<_>>()));
+        let is_released = released.is_ok_and(|answers| answers.ends.iter().all(Result::is_ok));
+        for was_ours in answers.ends.iter_mut().filter(|was_ours| was_ours.is_ok()) {
+            *was_ours = Err(failure.clone().perhaps_done(true));
+        }
+        if !granted.is_empty() {
+            answers.admissions.fill(Err(failure.perhaps_done(!is_released || attempt.asked_since.is_some())));
+        }
+    }
+
+    /// Waits until enough replicas have all writes of the server. The wait takes at most half of the time that is left.
+    fn confirm(&self, attempt: &mut Attempt<Connection>) -> Result<(), Failure> {
+        let (left, needed) = (attempt.until.since(Clock::system().moment()), self.target.address.replicas);
+        let wait = cmd("WAIT").arg(needed).arg((left.as_millis() / 2).max(1)).take();
+        // `WAIT` waits only for the writes of this connection, but an earlier attempt may have written the grant on
+        // another connection. So a harmless write on this connection comes first: a replica that has this write has all
+        // earlier writes, too.
+        let answers = replies(attempt, [self.harmless_write(), wait])?;
+        let count: u32 = read(&answers[1])?;
+        if count < needed {
+            let what = format!(
+                "only {count} of {needed} replicas confirmed the change in time: check the replicas, or lower `wait` in the url"
+            );
+            return Err(Failure::unavailable(what, AskAgain::Never));
+        }
+        Ok(())
+    }
+
+    fn harmless_write(&self) -> Cmd {
+        cmd("SET").arg(self.prefix.with("check")).arg("").arg("PX").arg(1).take()
+    }
+}
+
 /// Returns the warnings about a server with this `INFO`. `needed` is the number of replicas that must confirm a grant.
 /// `fails_over` is true if the URL names Sentinels, or nodes of a cluster.
-pub(super) fn warnings(info: &Value, needed: u32, fails_over: bool) -> Result<Vec<StoreWarning>, Failure> {
+fn warnings(info: &Value, needed: u32, fails_over: bool) -> Result<Vec<StoreWarning>, Failure> {
     let Value::BulkString(info) = info else { return Err(not_understood(info)) };
     let info = String::from_utf8_lossy(info);
     let field = |name: &str| info.lines().find_map(|pooled| pooled.strip_prefix(name)?.strip_prefix(':'));
@@ -47,7 +131,7 @@ pub(super) fn warnings(info: &Value, needed: u32, fails_over: bool) -> Result<Ve
 }
 
 /// Returns a warning if the server answered a write with an error, and none of the `warnings` names the reason.
-pub(super) fn of_write(answer: &Value, warnings: &[StoreWarning]) -> Option<StoreWarning> {
+fn of_write(answer: &Value, warnings: &[StoreWarning]) -> Option<StoreWarning> {
     let Value::ServerError(error) = answer else { return None };
     let says_why = [IS_REPLICA, CLUSTER_NODE].map(StoreWarning::new);
     (!warnings.iter().any(|warning| says_why.contains(warning))).then(|| StoreWarning::takes_no_writes(refused(error)))

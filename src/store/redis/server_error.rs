@@ -1,11 +1,14 @@
-//! The meaning of the errors of a Redis server: whether to retry, whether anything was done, and advice.
+//! The replies of a Redis server that are errors: whether to retry, whether anything was done, and advice. Also the
+//! replies that make no sense.
 
 use std::fmt;
 
-use redis::{ServerError, Value};
+use chrono::{DateTime, Utc};
+use redis::{FromRedisValue, ServerError, Value, from_redis_value_ref};
 
 use crate::base::error::{MutexError, MutexErrorKind};
 use crate::store::server::failure::{AskAgain, Failure};
+use crate::store::server::server_clock::instant;
 
 /// The codes of errors that the server returns before the first write of a script, so that nothing was changed. Each
 /// has the next step for the user, or `None` if the server's message says enough.
@@ -67,11 +70,6 @@ pub(super) fn refused(error: &ServerError) -> Failure {
     if BEFORE_ANY_WRITE.iter().any(|(code, _)| *code == error.code()) { failure.undone() } else { failure }
 }
 
-/// Returns whether the server lacks the script, because it was restarted, or its scripts were flushed.
-pub(super) fn is_missing_script(answer: &Value) -> bool {
-    matches!(answer, Value::ServerError(error) if error.code() == "NOSCRIPT")
-}
-
 /// Returns whether the server refused the command as unknown.
 pub(super) fn is_unknown(answer: &Value) -> bool {
     matches!(answer, Value::ServerError(error) if error.details().is_some_and(|details| details.starts_with(UNKNOWN)))
@@ -87,6 +85,25 @@ pub(super) fn error(attempted: String, mut failure: Failure) -> MutexError {
 /// Returns the failure of an answer that makes no sense.
 pub(super) fn not_understood(answer: impl fmt::Debug) -> Failure {
     Failure::not_understood(answer, "redis")
+}
+
+/// Returns a failure if the reply is an error.
+pub(super) fn unless_refused(answer: &Value) -> Result<(), Failure> {
+    match answer {
+        Value::ServerError(error) => Err(refused(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Converts a reply, or returns the failure of a reply that makes no sense.
+pub(super) fn read<T: FromRedisValue>(answer: &Value) -> Result<T, Failure> {
+    from_redis_value_ref(answer).map_err(|_| not_understood(answer))
+}
+
+/// Reads the reply to `TIME`.
+pub(super) fn time(answer: &Value) -> Result<DateTime<Utc>, Failure> {
+    let (seconds, micros): (i64, i64) = read(answer)?;
+    Ok(instant(seconds.saturating_mul(1_000_000).saturating_add(micros)))
 }
 
 /// Returns the next step for the user, or `None` if the error's message says enough.

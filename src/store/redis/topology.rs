@@ -5,10 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use redis::{Cmd, ConnectionAddr, RedisConnectionInfo, Value, cmd};
 
 use super::address::{Address, Topology, shown};
-use super::calls_and_replies::{read, unless_refused};
 use super::connection::{Connection, shares};
-use super::keys::Prefix;
-use super::server_error::is_unknown;
+use super::entry::Prefix;
+use super::server_error::{is_unknown, read, unless_refused};
 use crate::store::server::failure::{AskAgain, Failure};
 use crate::store::server::server_builder::Target;
 use crate::time::clock::moment::Moment;

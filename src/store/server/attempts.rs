@@ -1,14 +1,16 @@
-//! One server: the attempts of a call within its time limit, the idle connections, and the pending releases.
+//! One server: the attempts of a call within its time limit, and the connections and releases that are kept for the
+//! next call.
 
 use std::iter;
+use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use super::engine::{Answers, Attempt, EndRequest, Engine, Request};
+use super::engine::{Answers, Attempt, End, EndRequest, Engine, Request, ServerConnection};
 use super::failure::{AskAgain, Failure};
-use super::idle_connections::IdleConnections;
-use crate::base::{per_process::PerProcess, progress};
+use crate::base::{per_process::PerProcess, progress, threads};
+use crate::lease::{name::MutexName, owner::Owner};
 use crate::store::event_mutex::admission::Admitted;
 use crate::time::clock::{Clock, moment::Moment, random_below};
 
@@ -18,34 +20,56 @@ const FIRST_PAUSE: Duration = Duration::from_millis(20);
 /// The greatest limit of such a pause. The limit doubles with each retry until it reaches this value.
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
-/// The most pending releases that one call sends. A batch of a hundred admissions needs as many: a release for each
-/// claim, and a release for each lease.
+/// The greatest number of idle connections.
+const MOST_IDLE: usize = 8;
+
+/// The shortest time until an idle connection is closed.
+const IDLE_FOR: Duration = Duration::from_millis(500);
+
+/// The most releases that one call sends. A batch of a hundred admissions needs as many: a release for each claim, and
+/// a release for each lease.
 const MOST_RELEASES: usize = 200;
 
 /// The time until a failed release is sent again.
 const RELEASED_LATER: Duration = Duration::from_secs(5);
 
-/// A server, which all clones of a store share. A forked child process begins without idle connections, because it
-/// would read its parent's replies on them. It also begins without pending releases: its parent sends these.
+/// A server, which all clones of a store share.
 pub(crate) struct Server<E: Engine> {
     pub(crate) engine: E,
-    idle: PerProcess<Arc<IdleConnections<E::Connection>>>,
-    pending: PerProcess<Mutex<Vec<PendingRelease>>>,
+    kept: PerProcess<Arc<Kept<E::Connection>>>,
+}
+
+/// The connections and the releases that a process keeps for the next call. A forked child process begins without idle
+/// connections, because it would read its parent's replies on them. It also begins without pending releases: its parent
+/// sends these.
+pub(super) struct Kept<C> {
+    idle: Mutex<Idle<C>>,
+    pending: Mutex<Vec<PendingRelease>>,
 }
 
 /// The release of a name that this process may hold without knowing it, because an answer was lost. The release is sent
 /// with a later call.
 #[derive(Clone, Debug)]
-pub(super) struct PendingRelease {
-    pub(super) request: EndRequest,
+struct PendingRelease {
+    request: EndRequest,
     /// The earliest moment to send the release.
-    pub(super) from: Moment,
+    from: Moment,
     /// The moment by which the name has expired by itself.
-    pub(super) until: Moment,
+    until: Moment,
     /// Whether this release is sent in a request of its own, because it failed before, or got no answer in time. In a
     /// shared request, it could delay the other releases, for example if another transaction has locked the row of its
     /// name.
-    pub(super) goes_alone: bool,
+    goes_alone: bool,
+}
+
+/// The idle connections. The calls of a tick follow one another closely, and share one connection. No connection is
+/// kept while a task runs for minutes, because a server has room for a limited number of connections.
+struct Idle<C> {
+    /// The connections, each with the moment of its last use. The connection that was used last is at the end.
+    connections: Vec<(Moment, C)>,
+    /// The connections that no call uses any more. The thread closes them.
+    expired: Vec<C>,
+    has_thread: bool,
 }
 
 /// The answers to one part of a request: either its `ends` or its `admissions`.
@@ -69,7 +93,7 @@ impl<T> Part<T> {
 
 impl<E: Engine> Server<E> {
     pub(crate) fn new(engine: E) -> Self {
-        Self { engine, idle: PerProcess::default(), pending: PerProcess::default() }
+        Self { engine, kept: PerProcess::default() }
     }
 
     /// Ends leases, and decides on admissions.
@@ -94,29 +118,31 @@ impl<E: Engine> Server<E> {
             decided = Some(Part { answers: admissions, again });
             failure.map_or(Ok(()), |failure| Err(failure.perhaps_done(is_begun)))
         });
-        let failure = outcome.err().unwrap_or_else(|| Failure::unusable("the store gave no answer"));
-        let ended = ended.unwrap_or_else(|| Part::failed(&failure, request.ends.len()));
-        (ended, decided.unwrap_or_else(|| Part::failed(&failure, request.admissions.len())))
+        let failure = || outcome.err().unwrap_or_else(|| Failure::unusable("the store gave no answer"));
+        match (ended, decided) {
+            (Some(ended), Some(decided)) => (ended, decided),
+            (Some(ended), None) => (ended, Part::failed(&failure(), request.admissions.len())),
+            (None, _) => {
+                let failure = failure();
+                (Part::failed(&failure, request.ends.len()), Part::failed(&failure, request.admissions.len()))
+            }
+        }
     }
 
-    /// Sends the pending releases, and then runs `exchange` on a connection. If the driver can't block inside an
-    /// asynchronous runtime, another thread does both.
+    /// Sends the pending releases, and then runs `exchange` on a connection.
     ///
     /// After a failure on an idle connection, `exchange` is retried once on a new connection. After a failure that a
     /// new connection may cure, `exchange` is retried once, too. While the server has no room for another connection,
     /// or is starting, `exchange` is retried until the deadline. So `exchange` can run several times, and its requests
     /// must be idempotent: each request names its owner.
-    pub(crate) fn call<T: Send>(
+    pub(crate) fn call<T>(
         &self,
-        exchange: impl FnMut(&mut Attempt<E::Connection>) -> Result<T, Failure> + Send,
+        exchange: impl FnMut(&mut Attempt<E::Connection>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let call = || {
-            let (began, target) = (Clock::system().moment(), self.engine.target());
-            progress::tell(&target.address);
-            self.release_pending(began.plus(target.timeout / 4));
-            self.attempts(began.plus(target.timeout), exchange)
-        };
-        E::blocking(call).unwrap_or_else(|error| Err(Failure::not_asked(error)))
+        let (kept, target, began) = (self.kept.get(), self.engine.target(), Clock::system().moment());
+        progress::tell(&target.address);
+        self.release_pending(kept, began, began.plus(target.timeout / 4));
+        self.attempts(kept, began.plus(target.timeout), exchange)
     }
 
     /// Runs `exchange` until it succeeds, or must not be retried.
@@ -128,6 +154,7 @@ impl<E: Engine> Server<E> {
     /// | `AskAgain::Later` | retries after pauses, until the deadline | retries after pauses, until the deadline |
     fn attempts<T>(
         &self,
+        kept: &Arc<Kept<E::Connection>>,
         until: Moment,
         mut exchange: impl FnMut(&mut Attempt<E::Connection>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
@@ -135,15 +162,21 @@ impl<E: Engine> Server<E> {
         let (began, mut pause, mut no_room): (_, _, Option<Failure>) = (now(), FIRST_PAUSE, None);
         let (mut may_retry, mut may_have_happened) = (true, false);
         loop {
-            let idle = if may_retry { self.take_idle() } else { None };
+            let idle = if may_retry { kept.take() } else { None };
             let was_idle = idle.is_some();
             let connection = idle.map_or_else(|| self.engine.open(until), Ok);
             let attempted = connection.and_then(|connection| {
                 // An idle connection may be dead, so half of the time is kept for a new connection.
-                let sooner = if was_idle { now().plus(until.since(now()) / 2) } else { until };
+                let sooner = if was_idle { until.minus(until.since(now()) / 2) } else { until };
                 let asked_since = may_have_happened.then_some(began);
-                let attempt = Attempt { connection, until: sooner, call_until: until, asked_since, is_broken: false };
-                self.attempt(attempt, &mut exchange)
+                let mut attempt =
+                    Attempt { connection, until: sooner, call_until: until, asked_since, is_broken: false };
+                let answer = exchange(&mut attempt);
+                // The connection is kept, unless it broke or the store failed as a whole.
+                if !attempt.is_broken && answer.as_ref().err().is_none_or(Failure::is_of_one_name) {
+                    kept.keep(attempt.connection);
+                }
+                answer
             });
             let failure = match attempted {
                 Ok(answer) => return Ok(answer),
@@ -153,7 +186,7 @@ impl<E: Engine> Server<E> {
             may_have_happened |= failure.may_have_happened;
             let is_stale = was_idle && !failure.is_of_one_name();
             if is_stale {
-                self.idle.get().expire(); // The other idle connections have probably ended, too.
+                kept.expire(); // The other idle connections have probably ended, too.
             }
             let goes_on = match failure.retry {
                 AskAgain::Later => {
@@ -176,51 +209,31 @@ impl<E: Engine> Server<E> {
         }
     }
 
-    /// Runs `exchange` once. Keeps the connection, unless the connection broke or the store failed as a whole.
-    fn attempt<T>(
-        &self,
-        mut attempt: Attempt<E::Connection>,
-        exchange: impl FnOnce(&mut Attempt<E::Connection>) -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
-        let answer = exchange(&mut attempt);
-        if !attempt.is_broken && answer.as_ref().err().is_none_or(Failure::is_of_one_name) {
-            self.idle.get().keep(attempt.connection);
-        }
-        answer
-    }
-
-    /// Takes the idle connection that was used last. Connections that have ended meanwhile are dropped.
-    fn take_idle(&self) -> Option<E::Connection> {
-        iter::from_fn(|| self.idle.get().take()).find_map(|mut idle| (!E::is_closed(&mut idle)).then_some(idle))
-    }
-
-    /// Remembers releases for a later call.
-    pub(super) fn release_later(&self, releases: impl IntoIterator<Item = PendingRelease>) {
-        self.pending().extend(releases);
-    }
-
-    fn pending(&self) -> MutexGuard<'_, Vec<PendingRelease>> {
-        self.pending.get().lock().unwrap_or_else(PoisonError::into_inner)
+    /// Plans releases of a name that `owner` may hold: one after each moment in `from`. Later calls send them.
+    pub(super) fn release_after(&self, name: &MutexName, owner: Owner, from: &[Moment], until: Moment) {
+        let request = EndRequest { name: name.clone(), owner, end: End::NowAndRevoked };
+        let pending =
+            |from: &Moment| PendingRelease { request: request.clone(), from: *from, until, goes_alone: false };
+        self.kept.get().pending().extend(from.iter().map(pending));
     }
 
     /// Sends the pending releases that are due. A release that fails, or that can't be sent before `until`, is kept for
     /// a later call.
-    fn release_pending(&self, until: Moment) {
-        let (mut pending, now) = (self.pending(), Clock::system().moment());
+    fn release_pending(&self, kept: &Arc<Kept<E::Connection>>, now: Moment, until: Moment) {
+        let mut pending = kept.pending();
         pending.retain(|release| now < release.until);
         let due: Vec<_> = pending.extract_if(.., |release| release.from <= now).take(MOST_RELEASES).collect();
         drop(pending);
         let (alone, together): (Vec<_>, Vec<_>) = due.into_iter().partition(|release| release.goes_alone);
         let requests = iter::once(&together[..]).filter(|together| !together.is_empty()).chain(alone.chunks(1));
-        let (mut failed, mut not_sent, from) = (Vec::new(), Vec::new(), now.plus(RELEASED_LATER));
         let mut is_away = false;
         for releases in requests {
             if is_away || Clock::system().moment() >= until {
-                not_sent.extend_from_slice(releases);
+                kept.pending().extend_from_slice(releases);
                 continue;
             }
             let ends: Vec<EndRequest> = releases.iter().map(|release| release.request.clone()).collect();
-            let answers = self.attempts(until, |attempt| {
+            let answers = self.attempts(kept, until, |attempt| {
                 let answers = self.engine.carry_out(attempt, Request::to_end(&ends))?;
                 attempt.is_broken |= of_the_store(&answers.ends).is_some();
                 Ok(answers.ends)
@@ -235,10 +248,10 @@ impl<E: Engine> Server<E> {
                     Some(Err(failure)) if failure.is_of_one_name() => true,
                     _ => release.goes_alone || is_late,
                 };
-                failed.push(PendingRelease { from, goes_alone, ..release.clone() });
+                let from = now.plus(RELEASED_LATER);
+                kept.pending().push(PendingRelease { from, goes_alone, ..release.clone() });
             }
         }
-        self.release_later(not_sent.into_iter().chain(failed));
     }
 }
 
@@ -246,13 +259,79 @@ impl<E: Engine> Server<E> {
 /// dropped.
 impl<E: Engine> Drop for Server<E> {
     fn drop(&mut self) {
-        let end = || {
-            let now = Clock::system().moment();
-            self.pending().iter_mut().for_each(|release| release.from = now); // There is no later call.
-            self.release_pending(now.plus(self.engine.target().timeout));
-            self.idle.get().close_all();
-        };
-        let _ = E::blocking(end); // If no thread can be started, the connections end without a goodbye.
+        let (kept, now) = (self.kept.get(), Clock::system().moment());
+        kept.pending().iter_mut().for_each(|release| release.from = now); // There is no later call.
+        self.release_pending(kept, now, now.plus(self.engine.target().timeout));
+        kept.close_all();
+    }
+}
+
+impl<C> Default for Kept<C> {
+    fn default() -> Self {
+        let idle = Idle { connections: Vec::new(), expired: Vec::new(), has_thread: false };
+        Self { idle: Mutex::new(idle), pending: Mutex::default() }
+    }
+}
+
+impl<C> Kept<C> {
+    fn pending(&self) -> MutexGuard<'_, Vec<PendingRelease>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<C: ServerConnection> Kept<C> {
+    /// Takes the idle connection that was used last. Connections that have ended meanwhile are dropped.
+    fn take(&self) -> Option<C> {
+        let last = || Some(self.locked().connections.pop()?.1);
+        iter::from_fn(last).find_map(|mut idle| (!idle.is_closed()).then_some(idle))
+    }
+
+    /// Keeps a connection for the next call. If `MOST_IDLE` connections are idle already, or if no thread can be
+    /// started to close this connection later, the connection is closed now.
+    fn keep(self: &Arc<Self>, connection: C) {
+        let mut idle = self.locked();
+        if idle.connections.len() < MOST_IDLE {
+            let this = Arc::clone(self);
+            idle.has_thread = idle.has_thread || threads::start("soloist-idle", move || this.close_unused()).is_ok();
+            if idle.has_thread {
+                return idle.connections.push((Clock::system().moment(), connection));
+            }
+        }
+        drop(idle); // Closing the connection takes a moment, so the lock is released first.
+    }
+
+    /// Gives all idle connections to the thread that closes connections, so that the caller need not wait.
+    fn expire(&self) {
+        let mut idle = self.locked();
+        let connections = mem::take(&mut idle.connections);
+        idle.expired.extend(connections.into_iter().map(|(_, connection)| connection));
+    }
+
+    /// Closes all connections.
+    fn close_all(&self) {
+        let mut idle = self.locked();
+        let closed = (mem::take(&mut idle.connections), mem::take(&mut idle.expired));
+        drop(idle);
+        drop(closed);
+    }
+
+    /// Closes the connections that no call has used for a while, and returns when none is left.
+    fn close_unused(&self) {
+        let mut has_work = true;
+        while has_work {
+            thread::sleep(IDLE_FOR);
+            let (mut idle, now) = (self.locked(), Clock::system().moment());
+            let unused = idle.connections.partition_point(|(since, _)| since.plus(IDLE_FOR) <= now);
+            let closed: (Vec<_>, Vec<C>) = (idle.connections.drain(..unused).collect(), mem::take(&mut idle.expired));
+            has_work = !idle.connections.is_empty();
+            idle.has_thread = has_work;
+            drop(idle);
+            drop(closed);
+        }
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Idle<C>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -272,4 +351,44 @@ fn pauses(longest: &mut Duration, until: Moment) -> bool {
         thread::sleep(pause); // until another client has left the server, or the server has started
     }
     is_time
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A connection that never ends by itself.
+    struct Open(#[expect(dead_code, reason = "its drop is counted")] Arc<()>);
+
+    impl ServerConnection for Open {
+        fn is_closed(&mut self) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn a_connection_is_closed_that_no_call_uses_and_the_thread_ends() {
+        let (kept, connection) = (Arc::new(Kept::default()), Arc::new(()));
+        for is_expired in [false, true] {
+            kept.keep(Open(Arc::clone(&connection)));
+            assert!(kept.take().is_some(), "the next call uses it");
+            kept.keep(Open(Arc::clone(&connection)));
+            if is_expired {
+                kept.expire();
+                assert!(kept.take().is_none(), "no call uses it any more");
+            }
+            while Arc::strong_count(&connection) > 1 || kept.locked().has_thread {
+                thread::sleep(Duration::from_millis(10)); // between two checks of the other thread
+            }
+        }
+    }
+
+    #[test]
+    fn no_more_than_eight_are_kept() {
+        let kept = Arc::new(Kept::default());
+        (0..20).for_each(|_| kept.keep(Open(Arc::default())));
+        assert_eq!(kept.locked().connections.len(), MOST_IDLE);
+        kept.close_all();
+        assert!(kept.take().is_none());
+    }
 }

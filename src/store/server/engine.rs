@@ -2,7 +2,6 @@
 //!
 //! A new kind of server needs an address, a connection, and an engine.
 
-use std::io;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -12,9 +11,6 @@ use super::server_builder::Target;
 use super::server_url::ServerAddress;
 use crate::base::error::MutexError;
 use crate::lease::{holder::Holder, name::MutexName, owner::Owner, request::Lease, term::Term};
-use crate::outcome::{
-    run_record::RunRecord, run_record::numbered_record::NumberedRecord, run_record::skip_count::SkipCount,
-};
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::held::Names;
 use crate::store::event_mutex::warning::StoreWarning;
@@ -30,24 +26,13 @@ pub(crate) trait Engine: Send + Sync + Sized + 'static {
 
     type Address: ServerAddress;
 
-    /// A connection. After a request without a reply, the connection is dropped, because the late reply might be taken
-    /// for the reply to the next request.
-    type Connection: Send + 'static;
-
-    /// Runs a call on a thread that the driver may block. This is the calling thread, unless the driver can't block
-    /// inside an asynchronous runtime.
-    fn blocking<T: Send>(call: impl FnOnce() -> T + Send) -> io::Result<T> {
-        Ok(call())
-    }
+    type Connection: ServerConnection;
 
     /// Returns the server, and the longest time of a call.
     fn target(&self) -> &Target<Self::Address>;
 
     /// Connects and logs in. If this fails, no request was carried out, and the failure says so.
     fn open(&self, until: Moment) -> Result<Self::Connection, Failure>;
-
-    /// Returns whether a connection has ended while it was idle. Even after `false`, the next request may get no reply.
-    fn is_closed(connection: &mut Self::Connection) -> bool;
 
     /// Ends leases, and then decides on admissions. Each decision is one atomic step. Returns one answer for each lease
     /// and for each admission, in their order.
@@ -60,32 +45,6 @@ pub(crate) trait Engine: Send + Sync + Sized + 'static {
     /// Reads the leases with a prefix, or the markers of a mutex.
     fn list(&self, attempt: &mut Attempt<Self::Connection>, names: Names<'_>) -> Result<Vec<FoundEntry>, Failure>;
 
-    /// Reads the records of these events in the log of runs, in any order.
-    fn runs(&self, attempt: &mut Attempt<Self::Connection>, events: &[&str]) -> Result<Vec<NumberedRecord>, Failure>;
-
-    /// Writes records into the log of runs. The server numbers the runs in the order in which their records arrive. The
-    /// records of one event must be adjacent in `records`. The record of a start replaces no record that the log has
-    /// already.
-    fn log_runs(&self, attempt: &mut Attempt<Self::Connection>, records: &[RunRecord]) -> Result<(), Failure>;
-
-    /// Deletes records from the log of runs. The record of a run in `not_ended` is deleted only if the record still has
-    /// no end. If a process has written the end meanwhile, that process also shortens the log.
-    fn drop_runs(&self, attempt: &mut Attempt<Self::Connection>, dropped: &[DroppedRuns<'_>]) -> Result<(), Failure>;
-
-    /// Adds to the counts of skipped occurrences in the log of runs. A request that is sent twice adds twice.
-    fn count_skips(
-        &self,
-        attempt: &mut Attempt<Self::Connection>,
-        event: &str,
-        skips: &[SkipCount],
-    ) -> Result<(), Failure>;
-
-    /// Reads the counts of skipped occurrences in the log of runs.
-    fn skips(&self, attempt: &mut Attempt<Self::Connection>, event: &str) -> Result<Vec<SkipCount>, Failure>;
-
-    /// Lists the events in the log of runs.
-    fn logged_events(&self, attempt: &mut Attempt<Self::Connection>) -> Result<Vec<String>, Failure>;
-
     /// Reads the state of the server.
     fn health(&self, attempt: &mut Attempt<Self::Connection>) -> Result<Health, Failure>;
 
@@ -93,6 +52,14 @@ pub(crate) trait Engine: Send + Sync + Sized + 'static {
     fn error(&self, attempted: String, failure: Failure) -> MutexError {
         failure.into_error(attempted)
     }
+}
+
+/// A connection. After a request without a reply, the connection is dropped, because the late reply might be taken for
+/// the reply to the next request.
+pub(crate) trait ServerConnection: Send + 'static {
+    /// Returns whether the connection has ended while it was idle. Even after `false`, the next request may get no
+    /// reply.
+    fn is_closed(&mut self) -> bool;
 }
 
 /// An attempt of a call, on one connection.
@@ -169,13 +136,6 @@ pub(crate) struct Answers {
 
 /// A held name with its holder. If the entry can't be read, the name has a failure in place of the holder.
 pub(crate) type FoundEntry = (MutexName, Result<Holder, Failure>);
-
-/// The runs to delete from the log of an event, split by whether they had an end when they were read.
-pub(crate) struct DroppedRuns<'a> {
-    pub(crate) event: &'a str,
-    pub(crate) ended: Vec<String>,
-    pub(crate) not_ended: Vec<String>,
-}
 
 /// The warning that the server is a replica.
 #[cfg(any(feature = "redis", feature = "postgres"))]

@@ -27,9 +27,10 @@ impl ServerClock {
         self.micros.saturating_add(later)
     }
 
-    /// Returns the window of the server's time, in microseconds, for a request that is sent now and answered by `until`.
-    pub(crate) fn window(self, until: Moment) -> [i64; 2] {
-        [self.at(Clock::system().moment()).saturating_sub(CLOCKS_DRIFT).max(0), self.at(until)]
+    /// Returns the window of the server's time, in microseconds, for a request that is sent at `now` and answered by
+    /// `until`.
+    pub(crate) fn window(self, now: Moment, until: Moment) -> [i64; 2] {
+        [self.at(now).saturating_sub(CLOCKS_DRIFT).max(0), self.at(until)]
     }
 }
 

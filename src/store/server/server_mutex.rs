@@ -5,10 +5,11 @@ use std::fmt;
 use std::slice;
 use std::time::Duration;
 
-use super::attempts::{PendingRelease, Server};
+use super::attempts::Server;
 use super::engine::{End, EndRequest, Engine, FoundEntry, Health, Request};
 use super::failure::Failure;
 use super::server_clock::{difference_warning, set_back_warning};
+use super::server_run_log::LogEngine;
 use super::server_url::ServerAddress;
 use crate::base::error::MutexError;
 use crate::lease::request::{Lease, LeaseRequest};
@@ -20,7 +21,7 @@ use crate::store::event_mutex::description::{Description, Scope};
 use crate::store::event_mutex::held::{Held, Names};
 use crate::store::event_mutex::run_log::RunLog;
 use crate::store::event_mutex::warning::StoreWarning;
-use crate::time::{clock::Clock, clock::moment::Moment};
+use crate::time::clock::Clock;
 
 impl<E: Engine> Server<E> {
     pub(crate) fn address(&self) -> &E::Address {
@@ -58,7 +59,7 @@ impl<E: Engine> Server<E> {
             let now = Clock::system().moment();
             let latest = now.plus(2 * self.engine.target().timeout);
             let from = if E::COMMITS_LATE { vec![now, latest] } else { vec![now] };
-            for request in [admission.claim(), admission.lease()].into_iter().flatten() {
+            for request in admission.requests() {
                 let until = latest.plus(request.term().get());
                 self.release_after(request.name(), request.owner(), &from, until);
             }
@@ -90,14 +91,6 @@ impl<E: Engine> Server<E> {
         }
     }
 
-    /// Plans releases of a name that `owner` may hold: one after each moment in `from`. Later calls send them.
-    fn release_after(&self, name: &MutexName, owner: Owner, from: &[Moment], until: Moment) {
-        let request = EndRequest { name: name.clone(), owner, end: End::NowAndRevoked };
-        let pending =
-            |from: &Moment| PendingRelease { request: request.clone(), from: *from, until, goes_alone: false };
-        self.release_later(from.iter().map(pending));
-    }
-
     pub(crate) fn failed(&self, attempted: fmt::Arguments<'_>, failure: Failure) -> MutexError {
         self.engine.error(format!("{attempted} in {}", self.address()), failure)
     }
@@ -115,7 +108,7 @@ impl<E: Engine> fmt::Debug for Server<E> {
     }
 }
 
-impl<E: Engine> EventMutex for Server<E> {
+impl<E: LogEngine> EventMutex for Server<E> {
     fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
         match Admission::of(request.clone()).ask(self)? {
             Admitted::Granted(grant) => Ok(Some(request.granted(grant.token()))),

@@ -1,14 +1,51 @@
-//! Keeps the log of runs on a server of any kind.
+//! The log of runs on a server of any kind.
 
 use super::attempts::Server;
-use super::engine::{DroppedRuns, Engine};
+use super::engine::{Attempt, Engine};
+use super::failure::Failure;
 use crate::base::error::MutexError;
 use crate::outcome::run_record::RunRecord;
 use crate::outcome::run_record::numbered_record::{NumberedRecord, add, by_event, newest_first, split_surplus};
 use crate::outcome::run_record::skip_count::SkipCount;
 use crate::store::event_mutex::run_log::RunLog;
 
-impl<E: Engine> RunLog for Server<E> {
+/// The requests of an engine to the log of runs.
+pub(crate) trait LogEngine: Engine {
+    /// Reads the records of these events in the log of runs, in any order.
+    fn runs(&self, attempt: &mut Attempt<Self::Connection>, events: &[&str]) -> Result<Vec<NumberedRecord>, Failure>;
+
+    /// Writes records into the log of runs. The server numbers the runs in the order in which their records arrive. The
+    /// records of one event must be adjacent in `records`. The record of a start replaces no record that the log has
+    /// already.
+    fn log_runs(&self, attempt: &mut Attempt<Self::Connection>, records: &[RunRecord]) -> Result<(), Failure>;
+
+    /// Deletes records from the log of runs. The record of a run in `not_ended` is deleted only if the record still has
+    /// no end. If a process has written the end meanwhile, that process also shortens the log.
+    fn drop_runs(&self, attempt: &mut Attempt<Self::Connection>, dropped: &[DroppedRuns<'_>]) -> Result<(), Failure>;
+
+    /// Adds to the counts of skipped occurrences in the log of runs. A request that is sent twice adds twice.
+    fn count_skips(
+        &self,
+        attempt: &mut Attempt<Self::Connection>,
+        event: &str,
+        skips: &[SkipCount],
+    ) -> Result<(), Failure>;
+
+    /// Reads the counts of skipped occurrences in the log of runs.
+    fn skips(&self, attempt: &mut Attempt<Self::Connection>, event: &str) -> Result<Vec<SkipCount>, Failure>;
+
+    /// Lists the events in the log of runs.
+    fn logged_events(&self, attempt: &mut Attempt<Self::Connection>) -> Result<Vec<String>, Failure>;
+}
+
+/// The runs to delete from the log of an event, split by whether they had an end when they were read.
+pub(crate) struct DroppedRuns<'a> {
+    pub(crate) event: &'a str,
+    pub(crate) ended: Vec<String>,
+    pub(crate) not_ended: Vec<String>,
+}
+
+impl<E: LogEngine> RunLog for Server<E> {
     /// Writes records, and then deletes the surplus runs of each event, so that at most `keep` runs stay. If several
     /// processes write at the same time, there can be more runs until the last of these processes has deleted the
     /// surplus.

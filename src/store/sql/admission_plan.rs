@@ -46,8 +46,8 @@ impl AdmissionPlan {
     }
 
     fn decide(&mut self, admission: &Admission, look: &Snapshot, token: FencingToken) -> Result<Admitted, Failure> {
-        let asked = [admission.claim(), admission.lease()].into_iter().flatten();
-        let asked: Vec<(&LeaseRequest, RowKey)> = asked.map(|request| (request, RowKey::of(request.name()))).collect();
+        let asked: Vec<(&LeaseRequest, RowKey)> =
+            admission.requests().map(|request| (request, RowKey::of(request.name()))).collect();
         let ours = asked.iter().map(|(request, key)| look.of_owner(key, request.owner()));
         let ours: Vec<Option<&MutexRow>> = ours.collect();
         let is_held = |row: Option<&MutexRow>| row.is_some_and(|row| row.is_held(look.now));

@@ -54,7 +54,7 @@ impl<S: Session> SqlEngine<S> {
         admissions: &[&Admission],
     ) -> Result<Vec<Result<Admitted, Failure>>, Failure> {
         let until = attempt.until;
-        let asked = admissions.iter().flat_map(|admission| [admission.claim(), admission.lease()]).flatten();
+        let asked = admissions.iter().flat_map(|admission| admission.requests());
         let asked: BTreeSet<RowKey> = asked.map(|request| RowKey::of(request.name())).collect();
         let excluding = admissions.iter().flat_map(|admission| admission.excluded_by()).map(RowKey::of).collect();
         // The number of this attempt, up to `TRIES`. The number rises after a conflict of transactions. The number also

@@ -10,21 +10,14 @@ use std::time::Duration;
 use chrono::DateTime;
 
 use super::clean_up::UncleanedRows;
-use super::driver_runtime::outside_any_runtime;
 use super::row_key::RowKey;
-use super::run_rows::{self, record};
 use super::session::{Session, TextRow, list, rows, send, values_of};
 use super::snapshot::Snapshot;
 use super::table_names::{TABLE, TableName, Tables};
 use crate::base::error::{InvalidOptions, MutexError};
 use crate::lease::name::MutexName;
-use crate::outcome::{
-    run_record::RunRecord, run_record::numbered_record::NumberedRecord, run_record::skip_count::SkipCount,
-};
 use crate::store::event_mutex::held::Names;
-use crate::store::server::engine::{
-    Answers, Attempt, DroppedRuns, End, EndRequest, Engine, FoundEntry, Health, Request,
-};
+use crate::store::server::engine::{Answers, Attempt, End, EndRequest, Engine, FoundEntry, Health, Request};
 use crate::store::server::failure::Failure;
 use crate::store::server::key_text;
 use crate::store::server::server_builder::Target;
@@ -61,7 +54,7 @@ impl<S: Session> SqlEngine<S> {
         // A table that existed already was not altered, and may lack columns. So both tables are read: a missing column
         // is an error.
         self.look_where(attempt, "FALSE")?;
-        look_at_runs(attempt, [""]).map(drop)
+        rows(attempt, S::LOOK_AT_RUNS, &[("events", &list([""]))]).map(drop)
     }
 
     pub(super) fn look_at(
@@ -138,7 +131,7 @@ impl<S: Session> SqlEngine<S> {
             Some(clock) => clock,
             None => self.look_at(attempt, names.iter().map(|[key, _]| key)).map_err(Failure::undone)?.clock,
         };
-        let [asked, until] = clock.window(attempt.until);
+        let [asked, until] = clock.window(Clock::system().moment(), attempt.until);
         let rows = rows(attempt, S::END, &[("ours", &ours), ("micros", &term), ("asked", &asked), ("until", &until)])?;
         let time = rows.last().and_then(|row| row.get(1)?.parse().ok());
         let time: i64 = time.ok_or_else(|| Failure::not_understood(&rows, S::Address::KIND))?;
@@ -153,20 +146,12 @@ impl<S: Session> Engine for SqlEngine<S> {
     type Address = S::Address;
     type Connection = S;
 
-    fn blocking<T: Send>(call: impl FnOnce() -> T + Send) -> io::Result<T> {
-        outside_any_runtime(call)
-    }
-
     fn target(&self) -> &Target<S::Address> {
         &self.target
     }
 
     fn open(&self, until: Moment) -> Result<S, Failure> {
         S::open(&self.target, until)
-    }
-
-    fn is_closed(session: &mut S) -> bool {
-        session.is_closed()
     }
 
     fn carry_out(&self, attempt: &mut Attempt<S>, request: Request<'_>) -> Result<Answers, Failure> {
@@ -189,41 +174,6 @@ impl<S: Session> Engine for SqlEngine<S> {
     fn list(&self, attempt: &mut Attempt<S>, names: Names<'_>) -> Result<Vec<FoundEntry>, Failure> {
         let beginning = key_text::beginning(names).replace('!', "!!").replace('%', "!%").replace('_', "!_");
         Ok(self.look_where(attempt, &format!("name LIKE '{beginning}%' ESCAPE '!'"))?.listed(names))
-    }
-
-    fn runs(&self, attempt: &mut Attempt<S>, events: &[&str]) -> Result<Vec<NumberedRecord>, Failure> {
-        let keys: BTreeMap<Box<str>, &str> = events.iter().map(|event| (RowKey::of_event(event).0, *event)).collect();
-        let rows = look_at_runs(attempt, keys.keys())?;
-        Ok(rows.iter().filter_map(|row| record(keys.get(row.first()?.as_str())?, row)).collect())
-    }
-
-    fn log_runs(&self, attempt: &mut Attempt<S>, records: &[RunRecord]) -> Result<(), Failure> {
-        rows(attempt, S::LOG_RUNS, &[("rows", &run_rows::rows::<S>(records))]).map(drop)
-    }
-
-    fn drop_runs(&self, attempt: &mut Attempt<S>, dropped: &[DroppedRuns<'_>]) -> Result<(), Failure> {
-        rows(attempt, "DELETE FROM {runs} WHERE v1 AND ({which})", &[("which", &run_rows::any_of(dropped))]).map(drop)
-    }
-
-    fn count_skips(&self, attempt: &mut Attempt<S>, event: &str, skips: &[SkipCount]) -> Result<(), Failure> {
-        let (event, tables) = (RowKey::of_event(event), attempt.connection.tables());
-        let statement = |skip: &SkipCount| {
-            let run = run_rows::of_reason(skip.reason());
-            let (latest, count) = (skip.latest().timestamp_micros(), skip.count());
-            tables.fill(S::COUNT_SKIPS, &[("event", &event), ("run", &run), ("latest", &latest), ("count", &count)])
-        };
-        let statements: String = skips.iter().map(statement).collect();
-        send(attempt, &statements).map(drop)
-    }
-
-    fn skips(&self, attempt: &mut Attempt<S>, event: &str) -> Result<Vec<SkipCount>, Failure> {
-        let rows = look_at_runs(attempt, [RowKey::of_event(event)])?;
-        Ok(rows.iter().filter_map(|row| run_rows::skip_count(row)).collect())
-    }
-
-    fn logged_events(&self, attempt: &mut Attempt<S>) -> Result<Vec<String>, Failure> {
-        let rows = rows(attempt, "SELECT DISTINCT event FROM {runs} WHERE v1", &[])?;
-        Ok(rows.iter().filter_map(|row| key_text::event_at(row.first()?)).collect())
     }
 
     fn health(&self, attempt: &mut Attempt<S>) -> Result<Health, Failure> {
@@ -292,12 +242,4 @@ fn together_or_alone<S, Q, A>(
         }
     }
     Ok(answers)
-}
-
-/// Reads the rows of the log of runs for the events with these keys.
-fn look_at_runs<S: Session>(
-    attempt: &mut Attempt<S>,
-    keys: impl IntoIterator<Item = impl Display>,
-) -> Result<Vec<TextRow>, Failure> {
-    rows(attempt, S::LOOK_AT_RUNS, &[("events", &list(keys))])
 }

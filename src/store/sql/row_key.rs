@@ -17,12 +17,12 @@ pub(super) struct RowKey(pub(super) Box<str>);
 
 impl RowKey {
     pub(super) fn of(name: &MutexName) -> Self {
-        Self::cut(key_text::of_name(name))
+        Self::cut(key_text::of_name("", name))
     }
 
     /// Returns the key of an event in the log of runs.
     pub(super) fn of_event(event: &str) -> Self {
-        Self::cut(key_text::of_event(event))
+        Self::cut(key_text::of_event(event).into_owned())
     }
 
     fn cut(whole: String) -> Self {

@@ -1,11 +1,13 @@
-//! The rows of the log of runs: their text in statements, and their meaning in answers.
+//! The log of runs in its table: the requests, the text of a row in statements, and its meaning in answers.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
+use super::engine::SqlEngine;
 use super::row_key::RowKey;
-use super::session::{Session, list};
+use super::session::{Session, TextRow, list, rows, send};
 use crate::lease::token::FencingToken;
 use crate::outcome::run_record::numbered_record::NumberedRecord;
 use crate::outcome::run_record::skip_count::SkipCount;
@@ -13,13 +15,61 @@ use crate::outcome::{
     run_record::outcome_kind::OutcomeKind,
     run_record::{RunEnd, RunRecord},
 };
-use crate::store::server::{engine::DroppedRuns, server_clock::instant};
+use crate::store::server::engine::Attempt;
+use crate::store::server::failure::Failure;
+use crate::store::server::server_run_log::{DroppedRuns, LogEngine};
+use crate::store::server::{key_text, server_clock::instant};
 
 /// The bytes that need escapes between quotes. Spaces stay, because people read these texts.
 const NOT_PLAIN: &AsciiSet = &CONTROLS.add(b'%').add(b'\'').add(b'\\');
 
+impl<S: Session> LogEngine for SqlEngine<S> {
+    fn runs(&self, attempt: &mut Attempt<S>, events: &[&str]) -> Result<Vec<NumberedRecord>, Failure> {
+        let keys: BTreeMap<Box<str>, &str> = events.iter().map(|event| (RowKey::of_event(event).0, *event)).collect();
+        let rows = look_at_runs(attempt, keys.keys())?;
+        Ok(rows.iter().filter_map(|row| record(keys.get(row.first()?.as_str())?, row)).collect())
+    }
+
+    fn log_runs(&self, attempt: &mut Attempt<S>, records: &[RunRecord]) -> Result<(), Failure> {
+        rows(attempt, S::LOG_RUNS, &[("rows", &all_rows::<S>(records))]).map(drop)
+    }
+
+    fn drop_runs(&self, attempt: &mut Attempt<S>, dropped: &[DroppedRuns<'_>]) -> Result<(), Failure> {
+        rows(attempt, "DELETE FROM {runs} WHERE v1 AND ({which})", &[("which", &any_of(dropped))]).map(drop)
+    }
+
+    fn count_skips(&self, attempt: &mut Attempt<S>, event: &str, skips: &[SkipCount]) -> Result<(), Failure> {
+        let (event, tables) = (RowKey::of_event(event), attempt.connection.tables());
+        let statement = |skip: &SkipCount| {
+            let run = of_reason(skip.reason());
+            let (latest, count) = (skip.latest().timestamp_micros(), skip.count());
+            tables.fill(S::COUNT_SKIPS, &[("event", &event), ("run", &run), ("latest", &latest), ("count", &count)])
+        };
+        let statements: String = skips.iter().map(statement).collect();
+        send(attempt, &statements).map(drop)
+    }
+
+    fn skips(&self, attempt: &mut Attempt<S>, event: &str) -> Result<Vec<SkipCount>, Failure> {
+        let rows = look_at_runs(attempt, [RowKey::of_event(event)])?;
+        Ok(rows.iter().filter_map(|row| skip_count(row)).collect())
+    }
+
+    fn logged_events(&self, attempt: &mut Attempt<S>) -> Result<Vec<String>, Failure> {
+        let rows = rows(attempt, "SELECT DISTINCT event FROM {runs} WHERE v1", &[])?;
+        Ok(rows.iter().filter_map(|row| key_text::event_at(row.first()?)).collect())
+    }
+}
+
+/// Reads the rows of the log of runs for the events with these keys.
+fn look_at_runs<S: Session>(
+    attempt: &mut Attempt<S>,
+    keys: impl IntoIterator<Item = impl Display>,
+) -> Result<Vec<TextRow>, Failure> {
+    rows(attempt, S::LOOK_AT_RUNS, &[("events", &list(keys))])
+}
+
 /// Returns the record of a row of this event, unless the row is damaged.
-pub(super) fn record(event: &str, row: &[String]) -> Option<NumberedRecord> {
+fn record(event: &str, row: &[String]) -> Option<NumberedRecord> {
     let [_, run, occurrence, host, pid, token, started, ended, result, error, attempts, number, _] = row else {
         return None;
     };
@@ -41,24 +91,24 @@ pub(super) fn record(event: &str, row: &[String]) -> Option<NumberedRecord> {
 const SKIPPED: &str = "skipped/";
 
 /// Reads the number of skipped occurrences from a row, if it is a row for skips.
-pub(super) fn skip_count(row: &[String]) -> Option<SkipCount> {
+fn skip_count(row: &[String]) -> Option<SkipCount> {
     let [_, run, latest, .., count] = row else { return None };
     SkipCount::new(run.strip_prefix(SKIPPED)?, count.parse().ok()?, instant(latest.parse().ok()?))
 }
 
 /// Returns the text of the column `run` in the row that counts the occurrences skipped for this reason.
-pub(super) fn of_reason(reason: &str) -> String {
+fn of_reason(reason: &str) -> String {
     format!("{SKIPPED}{reason}")
 }
 
 /// Returns the values of these records, for a statement.
-pub(super) fn rows<S: Session>(records: &[RunRecord]) -> String {
+fn all_rows<S: Session>(records: &[RunRecord]) -> String {
     records.iter().map(row::<S>).collect::<Vec<_>>().join(", ")
 }
 
 /// Returns the condition of the statement that deletes these runs. A run that had no end when it was read is deleted
 /// only if it still has no end.
-pub(super) fn any_of(dropped: &[DroppedRuns<'_>]) -> String {
+fn any_of(dropped: &[DroppedRuns<'_>]) -> String {
     let which = dropped.iter().flat_map(|DroppedRuns { event, ended, not_ended }| {
         let event = RowKey::of_event(event);
         [(ended, ""), (not_ended, " AND ended_at IS NULL")].map(|(runs, unless)| {

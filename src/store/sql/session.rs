@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::table_names::Tables;
 use crate::store::event_mutex::warning::StoreWarning;
-use crate::store::server::{engine::Attempt, failure::Failure, server_builder::Target, server_url::ServerAddress};
+use crate::store::server::engine::{Attempt, ServerConnection};
+use crate::store::server::{failure::Failure, server_builder::Target, server_url::ServerAddress};
 use crate::time::clock::moment::Moment;
 
 /// The most attempts of a request, if its transaction conflicts with another transaction each time. An admission also
@@ -19,7 +20,7 @@ pub(crate) type TextRow = Vec<String>;
 ///
 /// All texts that are put into the statements are plain ASCII without `'` and `\`, because all other bytes are written
 /// as `%XX`. So these texts need no escapes between quotes.
-pub(crate) trait Session: Sized + Send + 'static {
+pub(crate) trait Session: ServerConnection + Sized {
     type Address: ServerAddress;
 
     /// The character around a table's name.
@@ -56,9 +57,6 @@ pub(crate) trait Session: Sized + Send + 'static {
 
     /// Connects and logs in. If this fails, no request was carried out, and the failure says so.
     fn open(target: &Target<Self::Address>, until: Moment) -> Result<Self, Failure>;
-
-    /// Returns whether the connection has ended while it was idle.
-    fn is_closed(&mut self) -> bool;
 
     /// Returns the expression for an instant that is `micros` microseconds later.
     fn later(instant: &str, micros: &str) -> String;

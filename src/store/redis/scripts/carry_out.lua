@@ -12,7 +12,7 @@
 -- ARGV[4]  for how many milliseconds a revoked owner is granted nothing more
 -- ARGV     for each name to end: its owner; and 'now', 'revoke', or the milliseconds from now after which it ends
 -- ARGV     for each admission: its owner; how many names exclude it; the term of its claim and the term of its lease, in
---          milliseconds, or an empty text for none; and the end of its entries, which follows the term
+--          milliseconds, or 0 for none; and the end of its entries, which follows the term
 --
 -- Each owner in ARGV is the beginning of an entry: the format, the owner, a space.
 --
@@ -164,11 +164,11 @@ while arg < #args do
     end
   end
   arg = arg + 5
-  if claim_term ~= '' then
+  if claim_term ~= '0' then
     at = at + 1
     claim_key = keys[at]
   end
-  if lease_term ~= '' then
+  if lease_term ~= '0' then
     at = at + 1
     lease_key = keys[at]
   end

@@ -1,0 +1,96 @@
+//! The log of runs in Redis: a hash for each event, with a line for each run and two fields for each reason of a skip.
+
+use redis::cmd;
+
+use super::connection::{COUNT_SKIPS, DROP_RUNS, LOG_RUNS};
+use super::engine::{RedisEngine, replies};
+use super::entry::behind_format;
+use super::server_error::read;
+use crate::lease::owner::Owner;
+use crate::outcome::run_record::RunRecord;
+use crate::outcome::run_record::{numbered_record::NumberedRecord, skip_count::SkipCount};
+use crate::outcome::skip_reason::SkipReason;
+use crate::store::server::engine::Attempt;
+use crate::store::server::failure::Failure;
+use crate::store::server::server_clock::instant;
+use crate::store::server::server_run_log::{DroppedRuns, LogEngine};
+
+/// The number of logs that one request reads. With a thousand runs in each log, the reply is still short enough to be
+/// accepted.
+const LOGS_AT_ONCE: usize = 4;
+
+impl LogEngine for RedisEngine {
+    fn runs(&self, attempt: &mut Attempt<Self::Connection>, events: &[&str]) -> Result<Vec<NumberedRecord>, Failure> {
+        let mut records = Vec::new();
+        for events in events.chunks(LOGS_AT_ONCE) {
+            let reads = events.iter().map(|event| cmd("HGETALL").arg(self.prefix.runs_key(event)).take());
+            for (event, reply) in events.iter().zip(replies(attempt, reads)?) {
+                let lines: Vec<(Vec<u8>, Vec<u8>)> = read(&reply)?;
+                for (id, line) in &lines {
+                    records.extend(record(event, &String::from_utf8_lossy(id), &String::from_utf8_lossy(line))?);
+                }
+            }
+        }
+        Ok(records)
+    }
+
+    fn log_runs(&self, attempt: &mut Attempt<Self::Connection>, records: &[RunRecord]) -> Result<(), Failure> {
+        let write = |records: &[RunRecord]| {
+            let lines = records.iter().map(|record| [record.id().to_string(), record.to_line()]);
+            LOG_RUNS
+                .call(1)
+                .arg(self.prefix.runs_key(records[0].event()))
+                .arg(lines.flatten().collect::<Vec<_>>())
+                .take()
+        };
+        replies(attempt, records.chunk_by(|one, next| one.event() == next.event()).map(write)).map(drop)
+    }
+
+    fn drop_runs(&self, attempt: &mut Attempt<Self::Connection>, dropped: &[DroppedRuns<'_>]) -> Result<(), Failure> {
+        let drops = dropped.iter().flat_map(|DroppedRuns { event, ended, not_ended }| {
+            let log = self.prefix.runs_key(event);
+            let ended = (!ended.is_empty()).then(|| cmd("HDEL").arg(&log).arg(ended).take());
+            ended.into_iter().chain((!not_ended.is_empty()).then(|| DROP_RUNS.call(1).arg(log).arg(not_ended).take()))
+        });
+        replies(attempt, drops).map(drop)
+    }
+
+    fn count_skips(
+        &self,
+        attempt: &mut Attempt<Self::Connection>,
+        event: &str,
+        skips: &[SkipCount],
+    ) -> Result<(), Failure> {
+        let counts = skips.iter().map(|skip| (skip.reason(), skip.count(), skip.latest().timestamp_micros()));
+        let call = COUNT_SKIPS.call(1).arg(self.prefix.runs_key(event)).arg(counts.collect::<Vec<_>>()).take();
+        replies(attempt, [call]).map(drop)
+    }
+
+    fn skips(&self, attempt: &mut Attempt<Self::Connection>, event: &str) -> Result<Vec<SkipCount>, Failure> {
+        let looks = SkipReason::COUNTED.into_iter().map(|reason| {
+            let fields = [format!("skipped:{reason}"), format!("latest:{reason}")];
+            cmd("HMGET").arg(self.prefix.runs_key(event)).arg(&fields).take()
+        });
+        let mut skips = Vec::new();
+        for (reason, answer) in SkipReason::COUNTED.into_iter().zip(replies(attempt, looks)?) {
+            let (count, latest): (Option<u64>, Option<i64>) = read(&answer)?;
+            skips.extend(count.and_then(|count| SkipCount::new(reason, count, instant(latest?))));
+        }
+        Ok(skips)
+    }
+
+    fn logged_events(&self, attempt: &mut Attempt<Self::Connection>) -> Result<Vec<String>, Failure> {
+        let events = self.scan(attempt, &self.prefix.pattern_of_runs(), |key| self.prefix.event_at(key))?;
+        Ok(events.into_iter().collect())
+    }
+}
+
+/// Reads the record of a run from a field of a log. Returns `None` if the field does not belong to a run, or if its
+/// line is damaged.
+fn record(event: &str, field: &str, line: &str) -> Result<Option<NumberedRecord>, Failure> {
+    if field.parse::<Owner>().is_err() {
+        return Ok(None);
+    }
+    let line = behind_format(line).map_err(|why| Failure::unusable(&why))?;
+    Ok(NumberedRecord::of_line(event, field, line))
+}
