@@ -11,9 +11,9 @@ use redis::{Cmd, Value, cmd};
 use super::address::Address;
 use super::connection::{CARRY_OUT, Connection, LOOK};
 use super::entry::{Prefix, beginning_of_entry, end_of_entry, held_for, holder, since};
-use super::server_error::{self, OUT_OF_MEMORY, not_understood, read, refused, unless_refused};
+use super::server_error::{OUT_OF_MEMORY, not_understood, read, refused, unless_refused};
 use super::topology;
-use crate::base::error::{InvalidOptions, MutexError};
+use crate::base::error::InvalidOptions;
 use crate::lease::request::LeaseRequest;
 use crate::lease::{name::MutexName, owner::Owner, term::Term, token::FencingToken};
 use crate::store::event_mutex::admission::{Admission, Admitted};
@@ -141,15 +141,6 @@ impl RedisEngine {
         to_revoke.iter().filter(|(_, until)| now < *until).map(|(owner, _)| *owner).collect()
     }
 
-    /// Returns the call of the script that reads these names.
-    fn look_call(&self, names: &[MutexName]) -> Cmd {
-        let mut call = LOOK.call(names.len());
-        for name in names {
-            call.arg(self.prefix.key(name));
-        }
-        call
-    }
-
     /// Reads all keys that match the pattern, and returns the results of `parse`. A key is left out if its result is
     /// `None`.
     pub(super) fn scan<T: Ord>(
@@ -202,7 +193,8 @@ impl Engine for RedisEngine {
 
     fn look(&self, attempt: &mut Attempt<Connection>, names: &[MutexName]) -> Result<Vec<FoundEntry>, Failure> {
         let parts = || names.chunks(LOOKED_AT_ONCE);
-        let answers = replies(attempt, parts().map(|names| self.look_call(names)))?;
+        let keys = |names: &[MutexName]| names.iter().map(|name| self.prefix.key(name)).collect::<Vec<_>>();
+        let answers = replies(attempt, parts().map(|names| LOOK.call(names.len()).arg(keys(names)).take()))?;
         let found = parts().zip(&answers).map(|(names, answer)| looked(names, answer));
         Ok(found.collect::<Result<Vec<_>, _>>()?.concat())
     }
@@ -215,10 +207,6 @@ impl Engine for RedisEngine {
 
     fn health(&self, attempt: &mut Attempt<Connection>) -> Result<Health, Failure> {
         self.read_health(attempt)
-    }
-
-    fn error(&self, attempted: String, failure: Failure) -> MutexError {
-        server_error::error(attempted, failure)
     }
 }
 

@@ -6,7 +6,7 @@ use std::fmt;
 use chrono::{DateTime, Utc};
 use redis::{FromRedisValue, ServerError, Value, from_redis_value_ref};
 
-use crate::base::error::{MutexError, MutexErrorKind};
+use crate::base::error::MutexErrorKind;
 use crate::store::server::failure::{AskAgain, Failure};
 use crate::store::server::server_clock::instant;
 
@@ -66,20 +66,16 @@ pub(super) fn refused(error: &ServerError) -> Failure {
         _ if details.starts_with(NO_ROOM) => AskAgain::Later,
         _ => AskAgain::Never,
     };
-    let failure = Failure::refused(error.code(), details, advice(error.code(), details), retry);
+    let mut failure = Failure::refused(error.code(), details, advice(error.code(), details), retry);
+    if error.code() == "NOTOKEN" {
+        failure.kind = MutexErrorKind::Unusable; // The value at the key of the last token is no token.
+    }
     if BEFORE_ANY_WRITE.iter().any(|(code, _)| *code == error.code()) { failure.undone() } else { failure }
 }
 
 /// Returns whether the server refused the command as unknown.
 pub(super) fn is_unknown(answer: &Value) -> bool {
     matches!(answer, Value::ServerError(error) if error.details().is_some_and(|details| details.starts_with(UNKNOWN)))
-}
-
-pub(super) fn error(attempted: String, mut failure: Failure) -> MutexError {
-    if failure.code() == Some("NOTOKEN") {
-        failure.kind = MutexErrorKind::Unusable; // The value at the key of the last token is no token.
-    }
-    failure.into_error(attempted)
 }
 
 /// Returns the failure of an answer that makes no sense.
