@@ -126,7 +126,7 @@ impl MemoryState {
             return Admitted::LeaseTaken(Some(holder));
         }
         let token = self.next_token(clock);
-        for request in [admission.lease(), admission.claim()].into_iter().flatten() {
+        for request in admission.requests() {
             self.hold(request, token, now);
         }
         Admitted::Granted(admission.granted(token))
