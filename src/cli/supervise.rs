@@ -180,8 +180,7 @@ const OPTIONS: [(&str, &str); 13] = [
 /// If the message offers both, as in `` `every(..)` or `--every 5m` ``, the method is left out. Advice to call a method
 /// that has no option is left out, too.
 fn with_options(message: &str) -> String {
-    // `soloist run` has no option for `without_overlapping_for(..)`, so the message must not name this method.
-    let mut message = message.replace(" or the `without_overlapping_for(..)`", "");
+    let mut message = message.to_owned();
     while let Some(end) = message.find("` or `--") {
         let method = message[..end].rfind('`').unwrap_or(end);
         message.replace_range(method..end + "` or ".len(), "");

@@ -325,14 +325,13 @@ fn checked_stopping(grace: Duration, lease: Option<LeaseTerms>) -> Result<Durati
     }
     let stopping = grace + ENDING_TAKES;
     let needed = stopping * 2;
-    match lease.map(|lease| lease.term.get()) {
-        Some(term) if term < needed => {
-            let [term, needed, grace, killing] = [term, needed, grace, ENDING_TAKES].map(ExactDuration);
+    match lease {
+        Some(LeaseTerms { term, renewal, .. }) if term.get() < needed => {
+            let [term, needed, grace, killing] = [term.get(), needed, grace, ENDING_TAKES].map(ExactDuration);
+            let longer = if renewal == Renewal::Never { "`without_overlapping_for(..)`" } else { "`lease_term(..)`" };
             Err(AddErrorKind::Conflict.because(format_args!(
-                "its lease of {term} is too short for a `grace({grace})`: it must last at least {needed}, twice the sum of \
-                 the grace and the {killing} that a kill may take: let the `lease_term(..)` or the `without_overlapping_for(..)` be \
-                 longer, or the `grace(..)` shorter; the default of `lease_term(..)` is the `with_lease_term(..)` of the \
-                 schedule"
+                "its lease of {term} is too short: it must last at least {needed}, twice the sum of the `grace(..)`, which is \
+                 {grace}, and the {killing} that a kill may take: use a longer {longer}, or a shorter `grace(..)`"
             )))
         }
         _ => Ok(stopping),

@@ -321,13 +321,13 @@ impl Event {
                         "; `every(..)` counts from 1970-01-01 00:00 UTC: to count from a time in the window, add `anchored_at(..)`"
                     }
                     (None, _) if due.starts_with("every") && !due.contains(" of ") => {
-                        "; its times count from the start of the day or of the hour"
+                        "; its times count from the start of the day or of the hour: to count from 09:00, write \
+                         `cron(\"0 9-23/2 * * *\")`"
                     }
+                    _ if due.contains(" at 00:00") => "; for a time other than midnight, add `daily_at(..)`",
                     _ => "",
                 };
-                format!(
-                    "it is due `{due}`, but runs only {windows}, so that it would never run: change one of them{anchor}"
-                )
+                format!("it is due `{due}`, and {windows} skips it at all of these times: change one of them{anchor}")
             }));
         }
         Ok(timetable)

@@ -72,7 +72,7 @@ impl Schedule {
         let Some(last) = *last_tick else { return };
         *last_tick = Some(plan.now);
         let is_soon = last < plan.now && plan.now - last < TimeDelta::minutes(1);
-        if let Some(event) = plan.repeated_since(last).filter(|_| is_soon) {
+        if is_soon && let Some(event) = plan.repeated_since(last) {
             *last_tick = None;
             drop(last_tick);
             trace::runs_again(event);

@@ -70,6 +70,16 @@ impl Command {
                 "its command is empty: pass a line of the shell to `exec`, or a program to `command`".to_owned()
             );
         }
+        let program = self.program.to_string_lossy();
+        let is_alone = self.arguments.as_ref().is_some_and(Vec::is_empty) && !self.in_place;
+        // The name of a folder may have a space.
+        let has_space = |program: &str| program.split_once(' ').is_some_and(|(before, _)| !before.contains('/'));
+        if is_alone && has_space(&program) {
+            let program = Quoted::new(&program);
+            return Err(format!(
+                "{program} has a space, and is no program: pass its arguments one by one, or write `Event::exec`"
+            ));
+        }
         let directory = self.directory.as_ref().map(|path| path.as_os_str());
         let file = self.output.as_ref().and_then(Output::file).map(Path::as_os_str);
         for (method, path) in [("current_dir", directory), ("output", file)] {

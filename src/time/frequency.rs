@@ -259,10 +259,11 @@ impl TimetableSpec {
             let interval = || self.every.map(|_| "`every(..)`").or_else(|| self.anchor.map(|_| "`anchored_at(..)`"));
             end.or_else(|| interval().map(str::to_owned))
         });
-        match lost {
-            Some(lost) => Err(format!("`{whole}` can't be combined with {lost}: leave one of the two out")),
-            None => Ok(()),
-        }
+        let Some(lost) = lost else { return Ok(()) };
+        let has_hour = self.fields[Field::Hour as usize].is_some_and(|hour| hour.set.bits.count_ones() == 1);
+        let has_time = has_hour && self.every.is_some_and(|every| every < DAY);
+        let times = if has_time { "; times from 09:00 on are `between(\"09:00\", \"23:59\")`" } else { "" };
+        Err(format!("`{whole}` can't be combined with {lost}: leave one of the two out{times}"))
     }
 
     /// Sets the days to each `n`th day from `date`. The time is midnight, unless another method sets the time.
@@ -315,12 +316,15 @@ fn whole(method: &str, at: DateTime<Utc>, unit: i64) -> Result<i64, String> {
     if whole == at {
         return Ok(second);
     }
-    Err(format!(
-        "`{method}({})` is not at the start of a {name}, so ticks would miss it: write `{}`, or, for a computed time, \
-         `.duration_trunc(TimeDelta::{name}s(1))` of chrono",
-        Rfc3339(at),
-        Rfc3339(whole)
-    ))
+    let (at, whole) = (Rfc3339(at), Rfc3339(whole));
+    let advice = if method == "at" {
+        format!("write `{whole}`, or, for a computed time, `.duration_trunc(TimeDelta::{name}s(1))` of chrono")
+    } else {
+        format!(
+            "write a constant, such as `{whole}`: the current time would differ between servers, and at each restart"
+        )
+    };
+    Err(format!("`{method}({at})` is not at the start of a {name}, so ticks would miss it: {advice}"))
 }
 
 impl TimetableSpec {
@@ -347,6 +351,7 @@ impl TimetableSpec {
         let Some(before) = self.fields[field as usize].replace(after).filter(|before| before.set != set) else {
             return Ok(());
         };
+        let is_repeated = [before, after].iter().any(|field| field.set.bits.count_ones() > 1);
         let [before, after] =
             [before, after].map(|SetField { set, method }| format!("`{}` by `{method}`", InField(field, set)));
         let instead = match field {
@@ -354,9 +359,12 @@ impl TimetableSpec {
             Field::DayOfMonth => {
                 "name all days in one `days_of_month([..])`, or with the last one in `cron(\"0 9 1,L * *\")`"
             }
+            Field::Hour | Field::Minute if is_repeated => {
+                "add an event for each time; times from 09:00 on are `between(\"09:00\", \"23:59\")`, and a minute of every \
+                 second hour is `every_two_hours_at(30)`"
+            }
             Field::Hour | Field::Minute => {
-                "add an event for each time; two hours with one minute are `twice_daily_at(2, 14, 30)`, and \
-                 a minute of every second hour is `every_two_hours_at(30)`"
+                "add an event for each time; two hours with one minute are `twice_daily_at(2, 14, 30)`"
             }
             Field::Month => "say all of it in one `cron(..)`",
         };

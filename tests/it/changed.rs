@@ -310,7 +310,7 @@ fn a_wrong_event_replaces_nothing() {
     assert_eq!(
         error.to_string(),
         "event `b`: the mutex \"shared\" is shared, but this event allows 2 at a time, and the event `a` allows 3: use \
-         one number in `at_most(..)` for all events that share the mutex"
+         one number in `at_most(..)` for all events that share the mutex, and leave `without_overlapping()` out"
     );
     assert!(schedule.replace(Event::call("a", |_| {}).cron("no times")).is_err());
     assert_eq!(schedule.event("a").unwrap().timetable(), "hourly");

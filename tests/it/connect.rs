@@ -208,8 +208,8 @@ fn a_store_on_a_server_is_not_asked_for_anything_when_it_is_opened() {
             scope.spawn(move || opens_and_gets_no_answer(url));
         }
     });
-    let wrong = "the url of a redis server has a database that is not a number: write redis://host:6379/0; in a password, write \
-                 %2F for a / and %40 for an @";
+    let wrong = "the url of a redis server has a database that is not a number: write redis://host:6379/0; the name of an \
+                 application is ?prefix=NAME; in a password, write %2F for a / and %40 for an @";
     assert_eq!(refused("redis://h/secret"), wrong);
 }
 

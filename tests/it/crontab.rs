@@ -708,10 +708,17 @@ fn what_is_wrong_is_said_and_pointed_at() {
         (
             "0 30 2 * * *",
             &format!(
-                "`0 30 2 * * *`: 6 fields {FIELDS}: seconds are not part of a crontab: leave them out; for less than a minute, write \
-                 `every_ten_seconds()` or `--every 10s`{OF_CRON}"
+                "`0 30 2 * * *`: 6 fields {FIELDS}: seconds are not part of a crontab: write `30 2 * * *`{OF_CRON}"
             ),
             "0 30 2 * * *",
+        ),
+        (
+            "*/10 * * * * *",
+            &format!(
+                "`*/10 * * * * *`: 6 fields {FIELDS}: seconds are not part of a crontab: leave them out; for less than a minute, \
+                 write `every_ten_seconds()` or `--every 10s`{OF_CRON}"
+            ),
+            "*/10 * * * * *",
         ),
         (
             "0 9 ? * MON-FRI *",

@@ -376,16 +376,14 @@ fn a_window_far_from_its_times_is_found_at_once_or_refused() {
         assert_eq!(event.next(noon()), None);
         assert_eq!(
             Schedule::in_process().add(event).unwrap_err().to_string(),
-            format!(
-                "event `e`: it is due `{due}`, but runs only {windows}, so that it would never run: change one of them"
-            )
+            format!("event `e`: it is due `{due}`, and {windows} skips it at all of these times: change one of them")
         );
     }
     let odd =
         Schedule::in_process().add(event("e").every_two_hours().between("09:00", "09:59")).unwrap_err().to_string();
-    assert!(odd.ends_with("change one of them; its times count from the start of the day or of the hour"), "{odd}");
+    assert!(odd.ends_with("to count from 09:00, write `cron(\"0 9-23/2 * * *\")`"), "{odd}");
     let daily = event("e").every(std::time::Duration::from_secs(86_400)).between("02:00", "03:00");
-    let never = "event `e`: it is due `every 24 hours`, but runs only `between 02:00 and 03:00`, so that it would never run: change one of them";
+    let never = "event `e`: it is due `every 24 hours`, and `between 02:00 and 03:00` skips it at all of these times: change one of them";
     let anchor =
         "; `every(..)` counts from 1970-01-01 00:00 UTC: to count from a time in the window, add `anchored_at(..)`";
     assert_eq!(Schedule::in_process().add(daily).unwrap_err().to_string(), format!("{never}{anchor}"));

@@ -148,8 +148,7 @@ fn a_wrong_definition_is_refused_with_its_own_message() {
         (
             event("e").cron("0 * * * * *"),
             "event `e`: `0 * * * * *`: 6 fields instead of 5 (minute, hour, day of month, month, day of week): \
-             seconds are not part of a crontab: leave them out; for less than a minute, write `every_ten_seconds()` or `--every 10s`; \
-             or write `on(\"0 30 9 * * Mon-Fri 2027\".parse::<cron::Schedule>()?)`, where Sunday is 1",
+             seconds are not part of a crontab: write `* * * * *`; or write `on(\"0 30 9 * * Mon-Fri 2027\".parse::<cron::Schedule>()?)`, where Sunday is 1",
         ),
         (
             event("e").cron("0 9 * * * /usr/bin/backup --all"),
@@ -166,7 +165,8 @@ fn a_wrong_definition_is_refused_with_its_own_message() {
         ),
         (
             event("e").daily_at("24:00"),
-            "event `e`: `daily_at(..)`: `24:00` is not a time of day from 00:00 to 23:59, written as hh:mm, such as `02:30`",
+            "event `e`: `daily_at(..)`: `24:00` is not a time of day from 00:00 to 23:59, written as hh:mm, such as `02:30`; \
+             midnight is `00:00`, and the last minute of a window is `23:59`",
         ),
         (
             event("e").weekly_on(Weekday::Mon, "8:60"),

@@ -41,27 +41,27 @@ impl Definition {
     pub(super) fn check_retry(&self) -> Result<(), Refusal> {
         let Some(retry) = &self.retry else { return Ok(()) };
         let delay = retry.checked_delay()?;
-        let conflict = |why: &dyn fmt::Display| {
+        let conflict = |why: &dyn fmt::Display, or_longer: &str| {
             let delay = ExactDuration(delay);
             Err(AddErrorKind::Conflict.because(format_args!(
-                "`after({delay})`: no retry could ever begin, because {why}: use a shorter time"
+                "`after({delay})`: no retry could ever begin, because {why}: use a shorter time{or_longer}"
             )))
         };
         if let Some(limit) = self.timeout.filter(|limit| *limit <= delay) {
             let limit = ExactDuration(limit);
-            return conflict(&format_args!(
-                "its `timeout({limit})` counts for all attempts and the waits between them"
-            ));
+            let why = format_args!("its `timeout({limit})` counts for all attempts and the waits between them");
+            return conflict(&why, ", or a longer `timeout(..)`");
         }
         let fixed = self.protection.lease.filter(|lease| lease.renewal == Renewal::Never);
         if let Some(term) = fixed.map(|lease| lease.term.get()).filter(|term| *term <= delay) {
             let term = ExactDuration(term);
-            return conflict(&format_args!("its lease of `without_overlapping_for({term})` ends before that"));
+            let why = format_args!("its lease of `without_overlapping_for({term})` ends before that");
+            return conflict(&why, ", or a longer `without_overlapping_for(..)`");
         }
         let occurrences = self.upcoming(DateTime::UNIX_EPOCH).take(MOST_TRIED);
         let mut refusals = occurrences.map(|since| self.refuses_attempt(wall_plus(since, delay), since, false));
         match refusals.next() {
-            Some(Some(first)) if refusals.all(|refusal| refusal.is_some()) => conflict(&first),
+            Some(Some(first)) if refusals.all(|refusal| refusal.is_some()) => conflict(&first, ""),
             _ => Ok(()),
         }
     }

@@ -98,7 +98,7 @@ impl Event {
 
     /// Sets the behaviour at an overlap. An overlap is an occurrence that is due while a run of its event is still
     /// running anywhere in the fleet. The new occurrence is skipped (the default), waits in a
-    /// [queue](Overlap::QueueOne), or [replaces](Overlap::Replace) the run. This method needs
+    /// [queue](Overlap::QueueOne), or [replaces](Overlap::Replace) the run. This method needs a lease, for example of
     /// [`without_overlapping`](Self::without_overlapping), and makes the event run [on one
     /// server](Self::on_one_server). The store must be able to extend a lease, as all built-in stores can. For
     /// `Replace`, the store must also return the [holder](EventMutex::held) of the lease with its

@@ -84,9 +84,9 @@ impl ProtectionRequest {
                 return Err(out_of_range(method, window, *CATCH_UP_WINDOWS.start(), "a year"));
             }
             if claim.is_none() {
+                let or_period = if method == "catch_up" { " or `once_per(..)`" } else { "" };
                 return Err(AddErrorKind::Missing.because(format_args!(
-                    "it has a `{method}(..)`, but no claims that show which occurrences were run: add `on_one_server()` or \
-                     `once_per(..)`"
+                    "it has a `{method}(..)`, but no claims that show which occurrences were run: add `on_one_server()`{or_period}"
                 )));
             }
             if on_outage == OutagePolicy::RunUnprotected {
@@ -108,7 +108,7 @@ impl ProtectionRequest {
             if self.once_per.is_some() {
                 return Err(conflict(
                     "it has a `once_per(..)`, which is one run for many occurrences, and a `catch_up_all(..)`, which runs each \
-                     of them: use `catch_up(..)`",
+                     of them: write `on_one_server()` instead of `once_per(..)`, or, for the latest occurrence alone, `catch_up(..)`",
                 ));
             }
         }

@@ -61,8 +61,8 @@ pub(super) struct ActiveRun<'a> {
 enum RunStage<'a> {
     /// No hook and no task has started.
     Admitted,
-    /// The run has begun, and waits for a future or for a retry.
-    Awaits(AwaitedPart<'a>),
+    /// The run has begun, and waits for a future or for a retry. Boxed, because few runs wait.
+    Awaits(Box<AwaitedPart<'a>>),
     /// The task and the hooks have ended.
     Over,
 }
@@ -114,7 +114,7 @@ impl<'a> ActiveRun<'a> {
         let performed = contain(|| {
             let _in_span = span.enter();
             match mem::replace(&mut self.stage, RunStage::Admitted) {
-                RunStage::Awaits(part) => self.go_on(part),
+                RunStage::Awaits(part) => self.go_on(*part),
                 RunStage::Admitted | RunStage::Over => self.begin(),
             }
         });
@@ -272,7 +272,7 @@ impl<'a> ActiveRun<'a> {
     /// Lets the run wait for `part`, which needs no thread.
     fn wait_for(&mut self, part: AwaitedPart<'a>) {
         self.held.leave_thread();
-        self.stage = RunStage::Awaits(part);
+        self.stage = RunStage::Awaits(Box::new(part));
     }
 
     /// Ends the run, or lets it wait for its next attempt.

@@ -93,7 +93,8 @@ impl Registry {
         let (mutex, other) = (mutex.1.mutex(), Quoted::new(&other.name));
         let refusal = AddErrorKind::Conflict.because(format_args!(
             "the mutex {mutex:?} is shared, but this event allows {asked} at a time, and the event {other} allows \
-             {known}: use one number in `at_most(..)` for all events that share the mutex"
+             {known}: use one number in `at_most(..)` for all events that share the mutex, and leave \
+             `without_overlapping()` out"
         ));
         Err(AddError::new(&event.name, refusal))
     }

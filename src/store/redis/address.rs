@@ -15,8 +15,8 @@ const NO_PRIMARY: &str =
 const NO_PASSWORD: &str =
     "has a user and no password: write redis://user:password@host, or redis://:password@host without a user";
 
-const NO_DATABASE: &str = "has a database that is not a number: write redis://host:6379/0; in a password, write %2F for a / and %40 \
-                           for an @";
+const NO_DATABASE: &str = "has a database that is not a number: write redis://host:6379/0; the name of an application is \
+                           ?prefix=NAME; in a password, write %2F for a / and %40 for an @";
 
 const NO_PORT: &str =
     "has a port that is not a number from 1 to 65535: write redis://host:6379/0; in a password, write %2F for a /";

@@ -146,6 +146,10 @@ fn field_count(text: &str) -> CrontabError {
                 .to_owned()
                 + OF_CRON
         }
+        6 if lists(text).next() == Some("0") => {
+            let five = Quoted::new(&lists(text).skip(1).collect::<Vec<_>>().join(" "));
+            format!(": seconds are not part of a crontab: write {five}{OF_CRON}")
+        }
         6 => {
             let instead = "`every_ten_seconds()` or `--every 10s`";
             format!(

@@ -238,7 +238,11 @@ fn a_definition_that_cannot_keep_it_is_refused() {
                 "`catch_up(6h)`",
             ],
         ),
-        (base().once_per(Period::Day).catch_up_all(day, 5), AddErrorKind::Conflict, ["once_per", "catch_up(..)"]),
+        (
+            base().once_per(Period::Day).catch_up_all(day, 5),
+            AddErrorKind::Conflict,
+            ["once_per", "on_one_server()` instead"],
+        ),
         (
             base().on_one_server().catch_up(day).catch_up_all(day, 5),
             AddErrorKind::Conflict,

@@ -278,11 +278,7 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
         "write `0`; for every 90 minutes use an interval, `--every 90m` (column 1)\n",
     ),
     ("$S run --name j --every '0 */36 * * *' -- true", 64, "use an interval, `--every 36h` (column 3)\n"),
-    (
-        "$S run --name j --every '0 30 2 * * *' -- true",
-        64,
-        "seconds are not part of a crontab: leave them out; for less than a minute, write `--every 10s`\n",
-    ),
+    ("$S run --name j --every '0 30 2 * * *' -- true", 64, "seconds are not part of a crontab: write `30 2 * * *`\n"),
     ("$S run --name j --every '30 2 * * fri 2027' -- true", 64, ": a crontab has no year: leave it out\n"),
     (
         "$S run --name j --every 'cron(0 9 * * ? *)' -- true",
@@ -485,7 +481,7 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
     (
         "$S run --name j --term 1s -- true",
         64,
-        "soloist: event `j`: its lease of 1s is too short for a `--grace 0s`: it must last at least 2s",
+        "soloist: event `j`: its lease of 1s is too short: it must last at least 2s, twice the sum of the `--grace`, which is 0s",
     ),
     ("$S run --name j --term 8s --grace 5s -- true", 64, "let the `--term` be longer, or the `--grace` shorter"),
     (

@@ -31,6 +31,17 @@ fn a_command_that_is_none() {
 }
 
 #[test]
+fn a_line_in_the_place_of_a_program() {
+    let none: [&str; 0] = [];
+    let (kind, text) = refused(Event::command("e", "pg_dump --file=/a/b app", none).every_minute());
+    assert_eq!(kind, AddErrorKind::Command);
+    let advice = "has a space, and is no program: pass its arguments one by one, or write `Event::exec`";
+    assert_eq!(text, format!("`pg_dump --file=/a/b app` {advice}"));
+    is_taken(Event::command("e", "/opt/My App/run", none).every_minute());
+    is_taken(Event::command("e", "My App", ["argument"]).every_minute());
+}
+
+#[test]
 fn a_text_that_has_a_nul() {
     for event in [
         line("a\0b"),
@@ -165,11 +176,10 @@ fn a_grace_of_more_than_an_hour() {
 
 #[test]
 fn a_lease_that_ends_before_the_command_can_be_stopped() {
-    let half_a_minute = |term: &str| {
+    let half_a_minute = |term: &str, longer: &str| {
         format!(
-            "its lease of {term} is too short for a `grace(30s)`: it must last at least 62s, twice the sum of the grace \
-             and the 1s that a kill may take: let the `lease_term(..)` or the `without_overlapping_for(..)` be longer, or the `grace(..)` shorter; the \
-             default of `lease_term(..)` is the `with_lease_term(..)` of the schedule"
+            "its lease of {term} is too short: it must last at least 62s, twice the sum of the `grace(..)`, which is 30s, and the \
+             1s that a kill may take: use a longer `{longer}(..)`, or a shorter `grace(..)`"
         )
     };
     let (grace, too_long) = (|event: Event| event.grace(29 * SECOND), |event: Event| event.grace(30 * SECOND));
@@ -178,19 +188,23 @@ fn a_lease_that_ends_before_the_command_can_be_stopped() {
     is_taken(line("c").apply(too_long).on_one_server());
     is_taken(line("c").apply(too_long).without_overlapping_for(62 * SECOND));
     is_taken(line("c").apply(too_long).without_overlapping().lease_term(62 * SECOND));
-    for (event, term) in [
-        (line("c").without_overlapping(), "1m"),
-        (line("c").without_overlapping_for(Duration::from_millis(61_999)), "61999ms"),
-        (line("c").without_overlapping().lease_term(31 * SECOND), "31s"),
-        (line("c").without_overlapping().on_one_server(), "1m"),
+    for (event, term, longer) in [
+        (line("c").without_overlapping(), "1m", "lease_term"),
+        (line("c").without_overlapping_for(Duration::from_millis(61_999)), "61999ms", "without_overlapping_for"),
+        (line("c").without_overlapping().lease_term(31 * SECOND), "31s", "lease_term"),
+        (line("c").without_overlapping().on_one_server(), "1m", "lease_term"),
     ] {
         let (kind, text) = refused(event.apply(too_long));
         assert_eq!(kind, AddErrorKind::Conflict);
-        assert_eq!(text, half_a_minute(term));
+        assert_eq!(text, half_a_minute(term, longer));
     }
     // The usual grace is five seconds, and the usual term is the schedule's.
     is_taken(line("c").without_overlapping_for(12 * SECOND));
-    assert!(refused(line("c").without_overlapping_for(Duration::from_millis(11_999))).1.contains("`grace(5s)`"));
+    assert!(
+        refused(line("c").without_overlapping_for(Duration::from_millis(11_999)))
+            .1
+            .contains("`grace(..)`, which is 5s")
+    );
     let term = |seconds: u64| Term::new(Duration::from_secs(seconds)).unwrap();
     let short = || Schedule::in_process().with_lease_term(term(11));
     assert!(short().add(line("c").without_overlapping()).is_err());

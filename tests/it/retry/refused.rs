@@ -45,13 +45,15 @@ fn a_retry_that_could_never_begin_is_refused() {
     refused(
         |event| event.hourly().timeout(MINUTE).retry(after(MINUTE)),
         &format!(
-            "`after(1m)`: {never} its `timeout(1m)` counts for all attempts and the waits between them: use a shorter time"
+            "`after(1m)`: {never} its `timeout(1m)` counts for all attempts and the waits between them: use a shorter time, or a longer \
+             `timeout(..)`"
         ),
     );
     refused(
         |event| event.hourly().without_overlapping_for(MINUTE).retry(after(MINUTE)),
         &format!(
-            "`after(1m)`: {never} its lease of `without_overlapping_for(1m)` ends before that: use a shorter time"
+            "`after(1m)`: {never} its lease of `without_overlapping_for(1m)` ends before that: use a shorter time, or a longer \
+             `without_overlapping_for(..)`"
         ),
     );
 }
