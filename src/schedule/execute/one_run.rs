@@ -164,8 +164,8 @@ impl<'a> ActiveRun<'a> {
         self.held.disarm();
         let verdict = match &self.stage {
             RunStage::Over => {
-                let inherited = self.held.is_inherited() && !self.is_abandoned;
-                self.outcome.release = release.or_else(|| inherited.then_some(Release::Lost));
+                let is_inherited = || !self.is_abandoned && self.held.is_inherited();
+                self.outcome.release = release.or_else(|| is_inherited().then_some(Release::Lost));
                 if let Some(release) = &self.outcome.release {
                     // If the renewal thread has noticed the loss, it has already reported the loss.
                     if self.outcome.lease_lost_at().is_none() && matches!(release, Release::Lost) {

@@ -25,7 +25,7 @@ pub(super) const NICKNAMES: [(&str, &str); 7] = [
 ];
 
 /// The reason why a text is no crontab.
-pub(super) enum Fault<'a> {
+pub(super) enum WrongText<'a> {
     /// The text has more than [`MAX_BYTES`] bytes.
     Long,
     /// The text begins with an `@`, but is no nickname.
@@ -36,22 +36,22 @@ pub(super) enum Fault<'a> {
 }
 
 /// Returns the sets of the five fields, in their order.
-pub(super) fn fields(text: &str) -> Result<[FieldSet; 5], Fault<'_>> {
+pub(super) fn fields(text: &str) -> Result<[FieldSet; 5], WrongText<'_>> {
     if text.len() > MAX_BYTES {
-        return Err(Fault::Long);
+        return Err(WrongText::Long);
     }
     let name = text.trim_matches(BLANKS);
     if name.starts_with('@') {
-        let (_, stands_for) = NICKNAMES.iter().find(|(known, _)| *known == name).ok_or(Fault::Nickname)?;
+        let (_, stands_for) = NICKNAMES.iter().find(|(known, _)| *known == name).ok_or(WrongText::Nickname)?;
         return fields(stands_for);
     }
     let mut sets = Field::ALL.map(FieldSet::every);
     let mut lists = lists(text);
     for (field, set) in Field::ALL.into_iter().zip(&mut sets) {
-        let list = lists.next().ok_or(Fault::FieldCount)?;
-        *set = read_list(field, list).map_err(Fault::Field)?;
+        let list = lists.next().ok_or(WrongText::FieldCount)?;
+        *set = read_list(field, list).map_err(WrongText::Field)?;
     }
-    if lists.next().is_some() { Err(Fault::FieldCount) } else { Ok(sets) }
+    if lists.next().is_some() { Err(WrongText::FieldCount) } else { Ok(sets) }
 }
 
 /// A fault in a field, and the part of the text with the fault.

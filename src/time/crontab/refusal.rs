@@ -2,23 +2,25 @@
 
 use super::error::CrontabError;
 use super::field_set::Field;
-use super::parse::{BLANKS, Fault, MAX_BYTES, NICKNAMES, digits, fields, lists, read_list};
+use super::parse::{BLANKS, MAX_BYTES, NICKNAMES, WrongText, digits, fields, lists, read_list};
 use crate::base::{escape::OneLine, escape::Quoted, similar::did_you_mean};
 use crate::time::zone::Zone;
 
 /// Returns the error for a text with this fault. If the number of fields is wrong, an item with a fault may stand in a
 /// wrong field, so then the error is about the number of fields.
 #[cold]
-pub(super) fn refusal(text: &str, fault: &Fault<'_>) -> CrontabError {
+pub(super) fn refusal(text: &str, fault: &WrongText<'_>) -> CrontabError {
     match fault {
-        Fault::Long => CrontabError::new(text, text, format_args!("{} bytes: the limit is {MAX_BYTES}", text.len())),
-        Fault::Nickname => unknown_nickname(text),
-        Fault::Field(fault)
+        WrongText::Long => {
+            CrontabError::new(text, text, format_args!("{} bytes: the limit is {MAX_BYTES}", text.len()))
+        }
+        WrongText::Nickname => unknown_nickname(text),
+        WrongText::Field(fault)
             if lists(text).count() == Field::ALL.len() && around_fields(text).is_none() && zone(text).is_none() =>
         {
             CrontabError::in_field(text, fault.part, &fault.what)
         }
-        Fault::Field(_) | Fault::FieldCount => {
+        WrongText::Field(_) | WrongText::FieldCount => {
             let known = [around_fields, zone, comment, of_aws, spaces_in_lists, command];
             known.iter().find_map(|known| known(text)).unwrap_or_else(|| field_count(text))
         }
