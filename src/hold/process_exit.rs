@@ -1,5 +1,6 @@
-//! Releases or shortens all leases when this process ends by itself. A process ends by itself if any thread calls
-//! `exit`, or if `main` returns while other threads run tasks.
+//! Tells the renewal threads and the run loggers that this process ends by itself, and waits for them. The renewal
+//! threads then release or shorten all leases. A process ends by itself if any thread calls `exit`, or if `main` returns
+//! while other threads run tasks.
 //!
 //! The exiting thread may hold any lock, of this crate or of another crate. Logging and other code needs thread-locals,
 //! and the thread-locals of the exiting thread may be gone. So the exiting thread sends no request to a store. The

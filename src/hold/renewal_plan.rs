@@ -19,9 +19,9 @@ use crate::outcome::run_record::RunId;
 use crate::store::event_mutex::EventMutex;
 use crate::time::clock::{about_a_second, moment::Moment};
 
-pub(super) mod exit_release;
+pub(super) mod leases_at_exit;
 
-use exit_release::ExitRelease;
+use leases_at_exit::ExitRelease;
 
 /// The leases that this process holds in one store, with the jobs that are planned for them.
 #[derive(Default)]

@@ -15,7 +15,7 @@ use super::schedule::registry::UnknownEvent;
 use super::shutdown::Shutdown;
 use super::tick_context::{StartedBy, TickContext};
 use super::tick_plan::TickPlan;
-use super::tick_plan::catch_up_check::{check_missed, write_markers};
+use super::tick_plan::missed_check::{check_missed, write_markers};
 use super::tick_plan::planned_run::PlannedRun;
 use crate::base::catch_panic::contain;
 #[cfg(feature = "cli")]

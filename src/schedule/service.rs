@@ -15,7 +15,7 @@ use super::schedule::{Schedule, live_events::EventsUntil, registry::Registry};
 use super::shutdown::Shutdown;
 use super::tick_context::{StartedBy, TickContext};
 use super::tick_plan::TickPlan;
-use super::tick_plan::catch_up_check::write_markers;
+use super::tick_plan::missed_check::write_markers;
 use super::tick_plan::planned_run::PlannedRun;
 use crate::base::{catch_panic::contain, threads};
 use crate::observe::notice::{About, Step};

@@ -9,7 +9,7 @@ use super::schedule::registry::Registry;
 use crate::event::definition::Definition;
 use crate::time::tick::Tick;
 
-pub(crate) mod catch_up_check;
+pub(crate) mod missed_check;
 pub(crate) mod next_due;
 pub(crate) mod planned_run;
 

@@ -8,7 +8,7 @@ use std::thread;
 use chrono::DateTime;
 use fastrand::Rng;
 
-use super::exit_release::FEW_SECONDS;
+use super::leases_at_exit::FEW_SECONDS;
 use super::*;
 use crate::hold::held_lease::{NO_THREAD, this_thread};
 use crate::lease::request::Lease;

@@ -28,7 +28,7 @@
 //! 6. If the process of a waiter dies, the waiter's place becomes free after a term. A second process may have skipped
 //!    the occurrence, because the waiter was in the queue. At its next ticks, the second process checks the occurrence.
 //!    If the occurrence no longer waits, and no server has claimed it, the second process runs the occurrence: see
-//!    `schedule/tick_plan/catch_up_check.rs`.
+//!    `schedule/tick_plan/missed_check.rs`.
 //! 7. With `Overlap::Replace`, a waiter writes the cancellation of the running run's token. The renewal thread of that
 //!    run reads the cancellation, and cancels the run. If a later occurrence is waiting or running, the waiter of an
 //!    earlier occurrence claims the earlier occurrence, and leaves the queue. Because of this claim, no other server
