@@ -260,7 +260,7 @@ impl TimetableSpec {
             end.or_else(|| interval().map(str::to_owned))
         });
         let Some(lost) = lost else { return Ok(()) };
-        let has_hour = self.fields[Field::Hour as usize].is_some_and(|hour| hour.set.bits.count_ones() == 1);
+        let has_hour = self.fields[Field::Hour as usize].is_some_and(|hour| hour.set.bits.is_power_of_two());
         let has_time = has_hour && self.every.is_some_and(|every| every < DAY);
         let times = if has_time { "; times from 09:00 on are `between(\"09:00\", \"23:59\")`" } else { "" };
         Err(format!("`{whole}` can't be combined with {lost}: leave one of the two out{times}"))
