@@ -107,7 +107,7 @@ pub(super) fn checked_term(method: &str, length: Duration) -> Result<Term, Refus
 pub(super) fn out_of_range(method: &str, value: Duration, least: Duration, most: &str) -> Refusal {
     let is_of_no_limit =
         [Duration::MAX, Duration::ZERO].contains(&value) && ["timeout", "stuck_after"].contains(&method);
-    let no_limit = if is_of_no_limit { "; for no limit, leave the method out" } else { "" };
+    let no_limit = if is_of_no_limit { "; for no limit, leave it out" } else { "" };
     let [value, least] = [value, least].map(ExactDuration);
     AddErrorKind::OutOfRange.because(format_args!("`{method}({value})`: use {least} to {most}{no_limit}"))
 }

@@ -111,7 +111,7 @@ fn a_skip_fails_if_the_run_that_it_meets_has_been_running_for_longer_than_it_may
     );
     assert_eq!(
         refused(Event::call("e", |_| {}).without_overlapping().stuck_after(Duration::ZERO)),
-        "event `e`: `stuck_after(0s)`: use 1ms to ten years"
+        "event `e`: `stuck_after(0s)`: use 1ms to ten years; for no limit, leave it out"
     );
 }
 

@@ -111,7 +111,7 @@ fn a_wrong_definition_is_refused_with_its_own_message() {
         ),
         (
             event("e").daily().timeout(Duration::MAX),
-            "event `e`: `timeout(Duration::MAX)`: use 1ms to ten years; for no limit, leave the method out",
+            "event `e`: `timeout(Duration::MAX)`: use 1ms to ten years; for no limit, leave it out",
         ),
         (
             event("e").daily().without_overlapping_for(Duration::MAX),
@@ -272,7 +272,10 @@ fn a_lease_that_can_not_be_as_it_was_asked_for_is_refused() {
             event("e").hourly().between("6", "08:00"),
             "event `e`: `between(..)`: `6` is not a time of day from 00:00 to 23:59, written as hh:mm, such as `02:30`",
         ),
-        (event("e").daily().timeout(Duration::ZERO), "event `e`: `timeout(0s)`: use 1ms to ten years"),
+        (
+            event("e").daily().timeout(Duration::ZERO),
+            "event `e`: `timeout(0s)`: use 1ms to ten years; for no limit, leave it out",
+        ),
         (
             event("e").daily().without_overlapping_for(HOUR).timeout(HOUR * 2),
             "event `e`: it has a `timeout(2h)`, and a `without_overlapping_for(1h)`, which cancels the run before that: choose \
@@ -540,13 +543,13 @@ fn one_run_and_several_at_a_time_exclude_each_other() {
 fn a_number_out_of_range_names_its_method_and_the_range() {
     let renewed = || event("e").daily().without_overlapping();
     for (event, said) in [
-        (event("e").daily().timeout(Duration::ZERO), "`timeout(0s)`: use 1ms to ten years"),
+        (event("e").daily().timeout(Duration::ZERO), "`timeout(0s)`: use 1ms to ten years; for no limit, leave it out"),
         (
             event("e").daily().without_overlapping_for(Duration::ZERO),
             "`without_overlapping_for(0s)`: use 1ms to ten years",
         ),
         (renewed().hold_at_least(Duration::ZERO), "`hold_at_least(0s)`: use 1ms to ten years"),
-        (renewed().stuck_after(Duration::ZERO), "`stuck_after(0s)`: use 1ms to ten years"),
+        (renewed().stuck_after(Duration::ZERO), "`stuck_after(0s)`: use 1ms to ten years; for no limit, leave it out"),
         (renewed().on_overlap(soloist::Overlap::QueueAll(0)), "`Overlap::QueueAll(0)`: use 1 to 100"),
         (
             renewed().on_overlap(soloist::Overlap::QueueOne).within(Duration::from_millis(1500) / 2),

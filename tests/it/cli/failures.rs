@@ -483,7 +483,7 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
         64,
         "soloist: event `j`: its lease of 1s is too short: it must last at least 2s, twice the sum of the `--grace`, which is 0s",
     ),
-    ("$S run --name j --term 8s --grace 5s -- true", 64, "let the `--term` be longer, or the `--grace` shorter"),
+    ("$S run --name j --term 8s --grace 5s -- true", 64, "use a longer `--term`, or a shorter `--grace`"),
     (
         "$S run --name j --grace 18446744073709551615 -- true",
         64,
