@@ -213,7 +213,8 @@ impl Error for MutexError {
 /// ```
 /// # #[cfg(feature = "redis")] {
 /// let error = soloist::RedisMutex::new("redis:/cache").unwrap_err();
-/// assert_eq!(error.to_string(), "the url of a redis server has no host: write redis://host:6379");
+/// let message = "the url of a redis server is not well-formed: write redis://user:password@host:6379/0";
+/// assert_eq!(error.to_string(), message);
 /// # }
 /// ```
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
