@@ -43,8 +43,8 @@ pub(crate) fn quoted(names: Vec<&str>, last: &str) -> String {
     if names.is_empty() { end } else { format!("{} {last} {end}", names.join(", ")) }
 }
 
-/// Returns whether two names differ in one letter, or in the order of their letters. Upper and lower case, and spaces and
-/// underscores, make no difference.
+/// Returns whether two names differ in one letter, or in the order of their letters. Upper and lower case, and spaces
+/// and underscores, make no difference.
 pub(crate) fn differs_by_a_letter(one: &str, other: &str) -> bool {
     let underscored = |letter: char| if letter == ' ' { '_' } else { letter };
     let [mut one, mut other] = [one, other].map(|name| letters(name).into_iter().map(underscored).collect::<Vec<_>>());

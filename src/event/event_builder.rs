@@ -324,7 +324,7 @@ impl Event {
                         "; its times count from the start of the day or of the hour: to count from 09:00, write \
                          `cron(\"0 9-23/2 * * *\")`"
                     }
-                    _ if due.contains(" at 00:00") => "; for a time other than midnight, add `daily_at(..)`",
+                    _ if due.contains(" at 00:00") => "; for a time other than midnight, write `daily_at(..)`",
                     _ => "",
                 };
                 format!("it is due `{due}`, and {windows} skips it at all of these times: change one of them{anchor}")

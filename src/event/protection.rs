@@ -1,5 +1,5 @@
-//! The validated protections of an event: its lease, its claim, its queue, and its outage policy. Also the admissions
-//! that request them. With `at_most`, each lease is a slot.
+//! The validated protections of an event: its lease, its claim, its queue, and its outage policy. The protections make
+//! the admissions of a run. With `at_most`, each lease is a slot.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -54,8 +54,8 @@ pub(crate) struct Protection {
     /// The name of the lease. The names of the event's claims contain it.
     pub(crate) mutex: MutexName,
     pub(crate) lease: Option<LeaseTerms>,
-    /// The names of the slots: `mutex` and, with `at_most`, further names. A run requests an admission for each slot, and
-    /// holds one of them.
+    /// The names of the slots: `mutex` and, with `at_most`, further names. A run requests an admission for each slot,
+    /// and holds one of them.
     pub(crate) slots: Vec<MutexName>,
     pub(crate) claim: Option<Claim>,
     /// The queue for occurrences that are due while a run is running. `None`: such an occurrence is skipped.

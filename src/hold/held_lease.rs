@@ -24,8 +24,6 @@ pub(crate) struct HeldLease {
     pub(crate) clock: Clock,
     grant: Option<Grant>,
     pub(crate) granted_at: Moment,
-    /// How long the request to the store took. Zero: there is no grant.
-    pub(crate) decided_in: Duration,
     /// The minimum hold: the shortest time from the grant until the store frees the name, even if the run ends earlier.
     minimum_hold: Option<Term>,
     /// The time that is kept for stopping the task. The task is cancelled this long before the lease ends. Zero for a
@@ -117,14 +115,12 @@ impl HeldLease {
         stopping: Duration,
     ) -> Self {
         let lease = grant.as_ref().and_then(Grant::lease);
-        let asked = grant.as_ref().and_then(|grant| Some(grant.lease().or(grant.claim())?.asked_at()));
         let until = lease.map_or(Moment::NEVER, |lease| lease.deadline().minus(stopping));
         let never = || AtomicU64::new(Moment::NEVER.to_bits());
         Self {
             clock,
             grant,
             granted_at,
-            decided_in: asked.map_or(Duration::ZERO, |asked| granted_at.since(asked)),
             minimum_hold,
             stopping,
             state: AtomicU64::new(LeaseState::HeldUntil(until).to_bits()),
@@ -166,6 +162,12 @@ impl HeldLease {
 
     pub(crate) fn claim(&self) -> Option<&Lease> {
         self.grant.as_ref()?.claim()
+    }
+
+    /// Returns how long the store took to grant the lease or the claim. Zero: there is no grant.
+    pub(crate) fn decided_in(&self) -> Duration {
+        let granted = self.lease().or(self.claim());
+        granted.map_or(Duration::ZERO, |granted| self.granted_at.since(granted.asked_at()))
     }
 
     pub(crate) fn owner(&self) -> Option<Owner> {

@@ -382,6 +382,11 @@ fn a_window_far_from_its_times_is_found_at_once_or_refused() {
     let odd =
         Schedule::in_process().add(event("e").every_two_hours().between("09:00", "09:59")).unwrap_err().to_string();
     assert!(odd.ends_with("to count from 09:00, write `cron(\"0 9-23/2 * * *\")`"), "{odd}");
+    let midnight = Schedule::in_process().add(event("e").daily().between("01:00", "05:00")).unwrap_err().to_string();
+    assert!(
+        midnight.ends_with("change one of them; for a time other than midnight, write `daily_at(..)`"),
+        "{midnight}"
+    );
     let daily = event("e").every(std::time::Duration::from_secs(86_400)).between("02:00", "03:00");
     let never = "event `e`: it is due `every 24 hours`, and `between 02:00 and 03:00` skips it at all of these times: change one of them";
     let anchor =

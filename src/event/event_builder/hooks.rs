@@ -2,8 +2,7 @@
 
 use super::{AfterHook, Event};
 use crate::outcome::{fault::Hook, run_outcome::RunOutcome};
-use crate::task::event_task::IntoTaskResult;
-use crate::task::event_task::callback;
+use crate::task::event_task::{IntoTaskResult, callback};
 use crate::task::run::Run;
 
 impl Event {

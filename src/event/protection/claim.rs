@@ -1,7 +1,7 @@
 //! The claims of an event: on an occurrence (`on_one_server`), on a period (a permit, `once_per`), and for a backfill.
 //!
-//! The claim window is the time in which a run may request its claim. The window begins with the tick of the run. A claim
-//! lasts longer than the window, by [`CLAIM_MARGIN`].
+//! The claim window is the time in which a run may request its claim. The window begins with the tick of the run. A
+//! claim lasts longer than the window, by [`CLAIM_MARGIN`].
 
 use std::fmt;
 use std::sync::Arc;

@@ -196,7 +196,7 @@ impl<'a> ActiveRun<'a> {
             let Ok(watched) = shutdown.watch(&self.run) else { return };
             self.watched = Some(watched);
         }
-        let took = held.decided_in;
+        let took = held.decided_in();
         self.tell(&Step::Admitted { token, took });
         self.held.enter_thread();
         if let Some(limit) = event.failure_limit {

@@ -109,8 +109,8 @@ const OF_DRIVER: [(&str, &str); 18] = [
     ("keepalives_retries", "a number"),
 ];
 
-/// Returns the reason of this error without values of the URL, if an option is the reason. The details of the driver's error name an option, but
-/// show no value.
+/// Returns the reason of this error without values of the URL, if an option is the reason. The details of the driver's
+/// error name an option, but show no value.
 fn said_by(error: &tokio_postgres::Error) -> Option<String> {
     let said = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
     let option = said.strip_prefix("invalid value for option `").and_then(|rest| rest.strip_suffix('`'));

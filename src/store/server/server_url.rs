@@ -161,8 +161,8 @@ impl<'a> ServerUrl<'a> {
         self.options.join("&")
     }
 
-    /// Refuses a URL with an option that neither the store nor the driver knows. The message shows the name of the option,
-    /// unless this name may be a part of a password.
+    /// Refuses a URL with an option that neither the store nor the driver knows. The message shows the name of the
+    /// option, unless this name may be a part of a password.
     pub(crate) fn refuse_others(&self, of_store: &[&str], of_driver: &[&str]) -> Result<(), InvalidOptions> {
         use crate::base::similar::{did_you_mean, quoted};
 
