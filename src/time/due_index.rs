@@ -157,7 +157,7 @@ impl Group {
         if self.once && self.zone.small_change(now.timestamp()).is_some() {
             self.each_due_near_change(minute.timestamp(), |at| found(self.events[at], tick));
         } else {
-            self.each_due(&CivilMinute::of(&tick.local()), |at| found(self.events[at], tick));
+            self.each_due(&CivilMinute::of(&tick.local().naive_local()), |at| found(self.events[at], tick));
         }
     }
 

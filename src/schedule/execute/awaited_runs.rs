@@ -74,9 +74,7 @@ impl<'a> AwaitedRuns<'a> {
                 continue;
             };
             let Some(mut run) = self.runs.remove(&number) else { continue };
-            if let (Some(end), Some((part, ..))) = (end, run.awaited()) {
-                *part = AwaitedPart::TaskEnded(end);
-            }
+            run.note_end(end);
             ended.push(run);
         }
         if self.runs.is_empty() {
@@ -105,21 +103,27 @@ impl<'a> AwaitedRuns<'a> {
 }
 
 /// Performs a run on this thread until its task and its hooks have ended. The caller releases the lease.
-pub(super) fn perform_here(mut run: ActiveRun<'_>) -> ActiveRun<'_> {
+pub(super) fn perform_here(run: &mut ActiveRun<'_>) {
     run.perform();
     while run.awaited().is_some() {
-        let mut awaited = AwaitedRuns::default();
-        awaited.start(run);
-        run = loop {
-            if let Some(ended) = awaited.take_ended().pop() {
-                break ended;
-            }
-            let patience = awaited.look_after();
-            awaited.hears_within(patience, &crossbeam_channel::never::<()>());
-        };
+        await_here(run);
         run.perform();
     }
-    run
+}
+
+/// Waits on this thread until the run's task or wait has ended.
+#[cold]
+fn await_here(run: &mut ActiveRun<'_>) {
+    let (sender, arrivals) = unbounded();
+    let sender = Arc::new(ArrivalSender(sender));
+    let waiting = run.planned.clock.waiting(&sender);
+    sender.start(0, run);
+    loop {
+        let patience = waiting.patience(sender.look_after(0, run));
+        if let Ok(Arrival::Ended(_, end)) = arrivals.recv_timeout(patience) {
+            return run.note_end(end);
+        }
+    }
 }
 
 impl ArrivalSender {

@@ -53,7 +53,8 @@ pub(super) fn run_in_order<'scope, 'a: 'scope>(planned: &[&'a PlannedRun<'a>], s
         } else if is_asked {
             taken = TakenClaims::default(); // A run may take long, so the claims are read again later.
         }
-        ended.extend(request.ready.drain(..).map(perform_here));
+        request.ready.iter_mut().for_each(perform_here);
+        ended.append(&mut request.ready);
         request.release(&mut ended);
     }
     request.ask();

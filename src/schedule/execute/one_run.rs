@@ -131,6 +131,13 @@ impl<'a> ActiveRun<'a> {
         Some((part, run, span))
     }
 
+    /// Notes that the awaited task has ended. `None`: a wait for a retry is over.
+    pub(super) fn note_end(&mut self, end: Option<TaskEnd>) {
+        if let (Some(end), RunStage::Awaits(part)) = (end, &mut self.stage) {
+            **part = AwaitedPart::TaskEnded(end);
+        }
+    }
+
     /// Returns whether the thread of the loop can perform the next part of the run without a delay for other runs. Such
     /// a part starts a future, or records the end of the future. It calls no hook, and sends no request to the store.
     /// After the end of a future, the answer is also `false` if the event has retries and can be paused: a retry may

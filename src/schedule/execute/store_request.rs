@@ -31,9 +31,10 @@ pub(super) struct StoreRequest<'a> {
 
 impl<'a> StoreRequest<'a> {
     /// Performs an admitted run on this thread, and releases its lease.
-    pub(super) fn run_alone(run: ActiveRun<'a>) {
+    pub(super) fn run_alone(mut run: ActiveRun<'a>) {
         let mut request = Self::default();
-        request.release(&mut vec![perform_here(run)]);
+        perform_here(&mut run);
+        request.release(&mut vec![run]);
         request.ask();
     }
 
