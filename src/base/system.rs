@@ -35,14 +35,12 @@ pub(crate) struct Thread(usize);
 impl Thread {
     #[expect(unsafe_code, reason = "pthread_self")]
     #[expect(clippy::cast_possible_truncation, reason = "it is an address or a small number")]
-    #[inline]
     pub(crate) fn this() -> Self {
         // SAFETY: `pthread_self` can be called at any time, and can't fail.
         Self(unsafe { libc::pthread_self() } as usize)
     }
 
     /// Returns the number of the thread, which is never zero.
-    #[inline]
     pub(crate) fn number(self) -> usize {
         self.0
     }

@@ -127,7 +127,6 @@ impl Definition {
     /// The window begins with the tick of the run. The run may request its claim only within the window: after the
     /// window, the claim of a server that has run the occurrence may have expired. With `catch_up`, the window also
     /// covers the time in which other servers read the claim to find missed occurrences.
-    #[inline]
     pub(crate) fn claim(&self, occurrence: DateTime<Utc>) -> Option<((MutexName, Term), Duration)> {
         let Self { name, timetable, protection, claim_window, .. } = self;
         let claim = protection.claim?;

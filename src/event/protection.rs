@@ -96,7 +96,6 @@ impl Protection {
 
     /// Calls `ask` with each admission that a run requests at `now`. The run needs only one of these admissions. For a
     /// run by hand, `occurrence` and `claim` are `None`.
-    #[inline]
     pub(crate) fn each_admission(
         &self,
         occurrence: Option<DateTime<Utc>>,
@@ -117,7 +116,6 @@ impl Protection {
         }
     }
 
-    #[inline]
     fn admission(
         &self,
         lease: &MutexName,

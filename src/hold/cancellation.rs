@@ -78,7 +78,6 @@ impl HeldLease {
 
     /// Returns the first reason to stop that had come by `ended`, the moment when the task ended. Reports this
     /// reason, but no later reason.
-    #[inline]
     pub(crate) fn reason_at_end(&self, ended: Moment) -> Option<CancelReason> {
         let reason = self.report_reason(ended, None);
         self.cancel_is_reported.store(true, Ordering::Release);
@@ -102,13 +101,11 @@ impl HeldLease {
     }
 
     /// Returns the first reason to stop, without a report.
-    #[inline]
     pub(crate) fn reason_at(&self, now: Moment) -> Option<CancelReason> {
         Some(self.reason_since(now)?.0)
     }
 
     /// Returns the first reason to stop, and the moment at which the reason came.
-    #[inline]
     fn reason_since(&self, now: Moment) -> Option<(CancelReason, Moment)> {
         // For a released lease, `gone_at` returns the last deadline. This deadline can be later than `now`, but the
         // lease is gone already. So the earlier of the two moments is used.

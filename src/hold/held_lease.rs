@@ -106,7 +106,6 @@ impl LeaseState {
 
 impl HeldLease {
     /// Makes the value for a run, from the lease and claim that the store granted.
-    #[inline]
     pub(crate) fn new(
         clock: Clock,
         grant: Option<Grant>,
@@ -185,13 +184,11 @@ impl HeldLease {
 
     /// Notes that the task runs on this thread from now on. If this thread calls `process::exit`, the lease is
     /// released.
-    #[inline]
     pub(crate) fn enter_thread(&self) {
         self.thread.store(this_thread(), Ordering::Relaxed);
     }
 
     /// Notes that the task runs on no thread.
-    #[inline]
     pub(crate) fn leave_thread(&self) {
         self.thread.store(NO_THREAD, Ordering::Relaxed);
     }
@@ -202,7 +199,6 @@ impl HeldLease {
 
     /// Returns the moment of the loss, or the last deadline of a released lease. `None`: the lease is held. Reports a
     /// loss.
-    #[inline]
     pub(crate) fn gone_by(&self, now: Moment) -> Option<Moment> {
         let gone = self.gone_at(now);
         if gone.is_some() {
@@ -212,7 +208,6 @@ impl HeldLease {
     }
 
     /// Returns the moment of the loss, or the last deadline of a released lease. `None`: the lease is held.
-    #[inline]
     pub(crate) fn gone_at(&self, now: Moment) -> Option<Moment> {
         if let LeaseState::GoneSince(moment) = self.state_at(now) { Some(moment) } else { None }
     }
@@ -242,7 +237,6 @@ impl HeldLease {
         deadline.plus(self.stopping).min(moment(&self.exit_by))
     }
 
-    #[inline]
     pub(crate) fn was_released(&self) -> bool {
         self.state.load(Ordering::Acquire) & RELEASED != 0
     }
@@ -320,7 +314,6 @@ impl HeldLease {
 
     /// Notes the release of the lease, so that no renewal begins any more. Returns the lease with its last deadline, if
     /// the deadline has changed since the grant. The caller must wake the waiting tasks, without holding a lock.
-    #[inline]
     pub(crate) fn begin_release(&self) -> Option<Lease> {
         let end = |bits| (bits & GONE == 0).then_some(bits | GONE | RELEASED);
         let until = match self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, end) {
@@ -376,7 +369,6 @@ pub(super) fn moment(bits: &AtomicU64) -> Moment {
 pub(crate) const NO_THREAD: usize = 0;
 
 #[cfg(unix)]
-#[inline]
 pub(crate) fn this_thread() -> usize {
     crate::base::system::Thread::this().number()
 }

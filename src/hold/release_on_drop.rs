@@ -18,13 +18,11 @@ pub(crate) struct ReleaseOnDrop {
 }
 
 impl ReleaseOnDrop {
-    #[inline]
     pub(crate) fn new(store: Arc<dyn EventMutex>, held: Arc<HeldLease>) -> Self {
         Self { store, held, is_armed: true }
     }
 
     /// Disables the release on drop, because the caller releases the lease.
-    #[inline]
     pub(crate) fn disarm(&mut self) {
         self.is_armed = false;
     }
@@ -45,7 +43,6 @@ impl ReleaseOnDrop {
     /// Notes the end of the run or the guard, and wakes the threads and tasks that wait for this end. Returns the
     /// lease, and the time that is left of its minimum hold. The caller must ask the store to release the lease.
     /// `None`: there is no lease to release.
-    #[inline]
     pub(crate) fn begin_release(&self) -> Option<(Lease, Option<Term>)> {
         if self.is_inherited() {
             return None;
@@ -62,7 +59,6 @@ impl ReleaseOnDrop {
 
     /// Returns whether this process is a child that inherited the lease by `fork`. Then the parent still holds the
     /// lease, so the child must not release it.
-    #[inline]
     pub(crate) fn is_inherited(&self) -> bool {
         self.held.owner().map(Owner::pid).is_some_and(|pid| pid != std::process::id())
     }
@@ -71,7 +67,6 @@ impl ReleaseOnDrop {
 impl Deref for ReleaseOnDrop {
     type Target = Arc<HeldLease>;
 
-    #[inline]
     fn deref(&self) -> &Arc<HeldLease> {
         &self.held
     }

@@ -76,7 +76,6 @@ struct NextRenewal {
 impl NextRenewal {
     /// Plans the next renewal. It is due when a third of the usable term has passed since `asked`, so that two thirds
     /// are left for more attempts. The usable term is the term without the time that is kept for stopping the task.
-    #[inline]
     fn after(asked: Moment, term: Term, held: &HeldLease) -> Self {
         let useful = term.get().saturating_sub(held.stopping);
         Self { term, due: asked.plus(useful / 3) }
@@ -128,7 +127,6 @@ impl Plan {
     /// Adds a lease that was just granted. Returns the time of the first job for the lease, or `None` if there is no
     /// lease. `may_forget` is whether the store can lose its data during the life of this process. If the plan already
     /// renews a lease of this name on such a store, the store has lost that lease, and the result is its holder.
-    #[inline]
     pub(super) fn keep(
         &mut self,
         held: &Arc<HeldLease>,

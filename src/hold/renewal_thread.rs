@@ -98,7 +98,6 @@ impl RenewalThread {
     ///
     /// This process already holds the name. So the store has granted a held name again, which means that the store has
     /// lost its data. The error is the earlier holder.
-    #[inline]
     pub(crate) fn keep(self: &Arc<Self>, store: &Store, held: &Arc<HeldLease>, renewal: Renewal) -> Result<(), Holder> {
         // A store in the memory of this process loses its data only when the process ends, and then the leases end,
         // too.

@@ -60,7 +60,6 @@ impl TimerThread {
     /// Calls `change` with the plan. `change` returns a result, and the time of the earliest job that it has planned,
     /// or `None` if it has planned no job. Returns the result, and whether the caller must start a thread that calls
     /// [`run`](Self::run).
-    #[inline]
     #[must_use = "the caller must start a thread if the second value is `true`"]
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut Plan) -> (T, Option<Moment>)) -> (T, bool) {
         let mut state = self.state();

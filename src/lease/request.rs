@@ -58,13 +58,11 @@ impl LeaseRequest {
     /// # Ok(())
     /// # }
     /// ```
-    #[inline]
     pub fn new(name: MutexName, term: Term, clock: &Clock) -> Self {
         Self::asked_at(name, term, clock.moment())
     }
 
     /// Makes a request with a new owner. `now` is the moment that the caller has just read from the clock.
-    #[inline]
     pub(crate) fn asked_at(name: MutexName, term: Term, now: Moment) -> Self {
         Self::by(Owner::unique(), name, term, now)
     }
@@ -120,7 +118,6 @@ impl LeaseRequest {
     }
 
     /// Returns this request with this label.
-    #[inline]
     pub(crate) fn labelled(self, label: Option<&Arc<Label>>) -> Self {
         Self { label: label.cloned(), ..self }
     }

@@ -33,7 +33,6 @@ impl Release {
 
     /// Interprets the `answer` of a store to a release. If there is a `minimum_hold_left`, the release asked the store
     /// to hold the lease for this time.
-    #[inline]
     pub(crate) fn of(minimum_hold_left: Option<Term>, answer: Result<bool, MutexError>) -> Self {
         match (answer, minimum_hold_left) {
             (Ok(true), None) => Self::Released,

@@ -234,7 +234,6 @@ impl RunOutcome {
 
     /// Returns whether another server may run the occurrence. It may do so if the lease was lost before the task
     /// started, or if this process could not start the task.
-    #[inline]
     pub(crate) fn leaves_its_occurrence(&self) -> bool {
         let is_prepared = || self.hook_failures().iter().all(|failure| failure.hook != Hook::Before);
         match &self.ended {

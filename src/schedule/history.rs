@@ -114,7 +114,6 @@ pub struct LastSkip {
 }
 
 impl EventHistory {
-    #[inline]
     pub(crate) fn started(&self, run: RunningNow) {
         self.seen().running.push(run);
     }
@@ -128,7 +127,6 @@ impl EventHistory {
         *run = next;
     }
 
-    #[inline]
     pub(crate) fn ended(&self, run: &RunningNow, outcome: &RunOutcome) {
         let result = outcome.kind();
         // The error becomes a text before the lock is taken, because the error's `Display` is code of the user, which

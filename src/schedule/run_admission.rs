@@ -56,7 +56,6 @@ pub(crate) fn ask_filters(planned: &PlannedRun<'_>) -> Result<(), SkipReason> {
 /// the event, and the run needs only one grant. The store refuses the admissions while one of `places` is held. Refuses
 /// a run after its claim window: another server may have run the occurrence or period, and that server's claim may have
 /// expired. Then the store would grant the claim a second time.
-#[inline]
 pub(super) fn add_admissions(
     planned: &PlannedRun<'_>,
     places: &[MutexName],
@@ -78,7 +77,6 @@ pub(super) fn add_admissions(
 }
 
 /// Adds to `admission` the condition that no pause exists, if the store of the run has the pauses.
-#[inline]
 pub(super) fn unless_paused(planned: &PlannedRun<'_>, admission: Admission) -> Admission {
     let pauses = planned.pauses.iter().filter(|_| planned.admission_checks_pauses);
     pauses.flatten().cloned().fold(admission, Admission::unless)
@@ -88,7 +86,6 @@ pub(super) fn unless_paused(planned: &PlannedRun<'_>, admission: Admission) -> A
 /// admissions of the next run. From the best to the worst, the answers are: a grant, a held name that excludes the run,
 /// a taken claim, an error, a held lease. A held lease is the worst answer, so the run counts as overlapping only if
 /// every lease is held.
-#[inline]
 pub(super) fn take_answer(planned: &PlannedRun<'_>, batch: &mut Batch, at: &mut usize) -> Result<Admitted, MutexError> {
     let rank = |answer: &Result<Admitted, MutexError>| match answer {
         Ok(Admitted::Granted(_)) => 0,
@@ -118,7 +115,6 @@ pub(super) fn refuse_without_store(planned: &PlannedRun<'_>) -> Result<(), SkipR
 
 /// Turns the store's answer, which came at `now`, into a run or a reason to skip the run. Adds the release of each
 /// unused lease or claim to `unused`.
-#[inline]
 pub(crate) fn decide(
     planned: &PlannedRun<'_>,
     answer: Result<Admitted, MutexError>,
@@ -161,7 +157,6 @@ fn not_started(mut admitted_run: AdmittedRun) -> impl Iterator<Item = Lease> + u
 /// Begins the run and the renewal of its lease. Refuses the run if the grant came too late. Also refuses the run if
 /// this process still renews a lease of this name: the store has granted a held name again, so the store has lost its
 /// data.
-#[inline]
 fn accept_grant(
     planned: &PlannedRun<'_>,
     grant: Grant,
@@ -189,7 +184,6 @@ fn accept_grant(
     }
 }
 
-#[inline]
 pub(crate) fn begin_run(planned: &PlannedRun<'_>, grant: Option<Grant>, now: Moment) -> AdmittedRun {
     let at_least = planned.event.protection.lease.and_then(|terms| terms.at_least);
     let mut held = HeldLease::new(planned.clock.clone(), grant, now, at_least, planned.event.stopping);

@@ -191,7 +191,6 @@ impl Shutdown {
 
     /// Returns whether the shutdown has begun. If your application has other work to end when the shutdown begins, call
     /// [`wait`](Self::wait) with a `timeout` of zero instead: `wait` also keeps the process from ending too early.
-    #[inline]
     pub fn is_triggered(&self) -> bool {
         self.state.has_begun.load(Ordering::Acquire)
     }

@@ -71,7 +71,6 @@ impl<'a> TickContext<'a> {
     }
 
     /// Returns whether the shutdown has begun, so that no further run may start.
-    #[inline]
     pub(crate) fn is_shutting_down(&self) -> bool {
         self.schedule.shutdown.as_ref().is_some_and(Shutdown::is_triggered)
     }

@@ -414,7 +414,6 @@ impl Admission {
 
 impl Batch {
     /// Asks `mutex` to carry out the batch. Fills the slots that the store leaves empty.
-    #[inline]
     pub(crate) fn ask<M: EventMutex + ?Sized>(&mut self, mutex: &M) {
         let panic = contain(|| mutex.carry_out(self)).err();
         if !self.is_answered() {
@@ -422,7 +421,6 @@ impl Batch {
         }
     }
 
-    #[inline]
     fn is_answered(&self) -> bool {
         self.releases().iter().all(|slot| slot.answer().is_some())
             && self.admissions().iter().all(|slot| slot.answer().is_some())

@@ -44,7 +44,6 @@ pub(crate) const USUAL_GRACE: Duration = Duration::from_secs(5);
 pub(crate) const LONGEST_GRACE: Duration = Duration::from_secs(60 * 60);
 
 impl Run {
-    #[inline]
     pub(crate) fn new(id: RunId, lateness: Duration, held: HeldLease) -> Self {
         Self { id, lateness, attempt: 1, held: Arc::new(held) }
     }
@@ -55,7 +54,6 @@ impl Run {
     }
 
     /// Returns the lease of the run, with the reasons that cancel the run.
-    #[inline]
     pub(crate) fn held(&self) -> &Arc<HeldLease> {
         &self.held
     }

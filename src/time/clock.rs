@@ -104,7 +104,6 @@ impl Clock {
 
     /// Prevents other threads from moving the clock of a test until the result is dropped. The caller keeps the result
     /// until the store has answered, so that no time passes between a request and its grant.
-    #[inline]
     pub(crate) fn stand_still(&self) -> Waiting {
         let place = self.0.as_ref().map_or(0, |time| time.take_turn());
         Waiting { clock: self.clone(), place }
@@ -173,7 +172,6 @@ impl Waiting {
 }
 
 impl Drop for Waiting {
-    #[inline]
     fn drop(&mut self) {
         if let Some(time) = &self.clock.0 {
             time.leave_place(self.place);

@@ -135,7 +135,6 @@ impl Crontab {
     }
 
     /// Returns whether the crontab is due in the minute `now`, which is a result of [`naming`](Self::naming).
-    #[inline]
     pub(crate) fn due(&self, now: &Self) -> bool {
         self.meets(Field::Minute, now) && self.meets(Field::Hour, now) && self.meets_date(now)
     }
@@ -143,7 +142,6 @@ impl Crontab {
     /// Returns the minutes of the hour as bits. For most events, these minutes are enough to show that the event is not
     /// due.
     #[expect(clippy::cast_possible_truncation, reason = "an hour has 60 minutes")]
-    #[inline]
     pub(crate) fn minute(&self) -> u64 {
         self.bits[Field::Minute as usize] as u64
     }
@@ -157,13 +155,11 @@ impl Crontab {
         })
     }
 
-    #[inline]
     fn meets(&self, field: Field, now: &Self) -> bool {
         self.bits[field as usize] & now.bits[field as usize] != 0
     }
 
     /// Returns whether the month and the day fields match the date of `now`.
-    #[inline]
     pub(crate) fn meets_date(&self, now: &Self) -> bool {
         let [of_month, of_week] = [Field::DayOfMonth, Field::DayOfWeek].map(|field| self.meets(field, now));
         let day = if self.days_must_both_match() { of_month && of_week } else { of_month || of_week };
@@ -225,7 +221,6 @@ impl Crontab {
 
     /// Returns whether a date must match both day fields, because one of these fields starts with `*`. `false`: it is
     /// enough that a date matches one field.
-    #[inline]
     pub(crate) fn days_must_both_match(&self) -> bool {
         self.stars >> Field::DayOfMonth as u8 & 0b101 != 0
     }

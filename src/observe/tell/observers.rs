@@ -86,14 +86,12 @@ impl Observers {
         Self(self.0.as_deref().map(observing))
     }
 
-    #[inline]
     pub(crate) fn is_any(&self) -> bool {
         self.0.is_some()
     }
 
     /// Returns the observers with the identity of a run. The id of the run is the `owner` of its lease, or a new id.
     /// `None`: there are no observers.
-    #[inline]
     pub(crate) fn of_run(&self, run: &RunId, owner: Option<Owner>) -> Option<Box<RunObservers>> {
         self.0.as_ref()?;
         let (run, owner) = (run.clone(), owner.unwrap_or_else(Owner::unique));
@@ -101,7 +99,6 @@ impl Observers {
     }
 
     /// Returns whether there is an observer, or there may be a subscriber of `tracing`.
-    #[inline]
     pub(crate) fn receive_all_steps(&self) -> bool {
         self.is_any() || is_subscribed()
     }
@@ -116,7 +113,6 @@ impl Observers {
     }
 
     /// Reports a step that this thread took.
-    #[inline]
     pub(crate) fn tell(&self, about: About<'_>, step: &Step<'_>) {
         self.tell_as(about, step, None);
     }

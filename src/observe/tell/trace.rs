@@ -35,7 +35,6 @@ impl TraceSpan {
 
     /// Makes the span of a run. Only the span has the name of the event; the messages inside of the span do not repeat
     /// it. So the level of the span is `error`: even a filter that keeps only errors keeps the span.
-    #[inline]
     pub(crate) fn of_run(about: About<'_>, instance: Option<&str>) -> Self {
         Self(tracing::error_span!(
             target: "soloist",
@@ -55,7 +54,6 @@ impl TraceSpan {
     }
 
     /// Enters the span on this thread, until the guard is dropped.
-    #[inline]
     pub(crate) fn enter(&self) -> impl Drop + '_ {
         self.0.enter()
     }
@@ -76,14 +74,12 @@ macro_rules! line {
 }
 
 /// Returns whether there may be a subscriber.
-#[inline]
 pub(super) fn is_subscribed() -> bool {
     LevelFilter::current() != LevelFilter::OFF
 }
 
 /// Logs a step. [The book](https://docs.rs/crate/soloist/latest/source/docs/guide/logs.md) lists the fields. A message
 /// without the field `event` is inside the span of its run, and the span has the field.
-#[inline]
 pub(super) fn trace(step: &Step<'_>, about: About<'_>) {
     match *step {
         // These steps are only for observers.
@@ -169,7 +165,6 @@ fn trace_release(release: &Release) {
 }
 
 /// Calls `trace`, and catches a panic: a subscriber may panic, and so may the `Display` of an error.
-#[inline]
 pub(super) fn log(trace: impl FnOnce()) {
     if let Err(message) = contain(trace) {
         let _ = contain(|| event!(error, error = &*message, "error that can't be shown"));

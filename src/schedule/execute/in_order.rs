@@ -1,6 +1,6 @@
 //! The loop of foreground events: one run after another, on the caller's thread.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::thread::{self, Scope};
 use std::time::Duration;
 
@@ -69,7 +69,7 @@ pub(super) fn run_in_order<'scope, 'a: 'scope>(planned: &[&'a PlannedRun<'a>], s
 #[derive(Default)]
 struct TakenClaims {
     /// The key is the index of the run in the list.
-    claims: HashMap<usize, Held>,
+    claims: BTreeMap<usize, Held>,
     /// The losses in a row.
     losses: u32,
 }

@@ -68,7 +68,6 @@ enum RunStage<'a> {
 }
 
 impl<'a> PendingRun<'a> {
-    #[inline]
     pub(super) fn new(planned: &'a PlannedRun<'a>) -> Self {
         let instance = planned.context.schedule.instance.as_deref();
         Self { planned, span: TraceSpan::of_run(About::from(&planned.id), instance) }
@@ -91,7 +90,6 @@ impl<'a> PendingRun<'a> {
 }
 
 impl<'a> ActiveRun<'a> {
-    #[inline]
     pub(super) fn new(PendingRun { planned, span }: PendingRun<'a>, admitted: AdmittedRun) -> Self {
         let AdmittedRun { run, held, details } = admitted;
         let outcome = RunOutcome { details, ..RunOutcome::new(Ended::NotStarted, run.fencing_token()) };
@@ -153,7 +151,6 @@ impl<'a> ActiveRun<'a> {
     /// Ends the renewal of the lease. Returns the releases that the caller must request: the claim, if another server
     /// can still run the occurrence because the task did not start; and the lease with its minimum hold, if there is a
     /// lease to release.
-    #[inline]
     pub(super) fn begin_release(&self) -> (Option<Lease>, Option<(Lease, Option<Term>)>) {
         let is_unused = !matches!(self.stage, RunStage::Over) || self.outcome.leaves_its_occurrence();
         let lease = self.held.begin_release().filter(|_| !self.is_abandoned);
@@ -165,7 +162,6 @@ impl<'a> ActiveRun<'a> {
 
     /// Records the result. `release` is the store's answer to the release of the lease, if the caller has sent the
     /// release.
-    #[inline]
     pub(super) fn conclude(&mut self, release: Option<Release>) {
         let _in_span = self.span.enter();
         self.held.disarm();
@@ -188,7 +184,6 @@ impl<'a> ActiveRun<'a> {
     }
 
     /// Notifies the observers of a step of this run.
-    #[inline]
     fn tell(&self, step: &Step<'_>) {
         let about = About { run: self.held.observed_run(), ..About::from(&self.planned.id) };
         self.planned.context.schedule.observers.tell(about, step);
@@ -402,7 +397,6 @@ impl<'a> ActiveRun<'a> {
 
 impl PlannedRun<'_> {
     /// Records the result, and notes it for `catch_up`. If the run was skipped, notifies the observers.
-    #[inline]
     fn enter(&self, verdict: Verdict) {
         let RunId { event, occurrence, is_backfill } = self.id.clone();
         if let Some(catch_up) = &self.event.catch_up {

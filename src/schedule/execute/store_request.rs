@@ -45,13 +45,11 @@ impl<'a> StoreRequest<'a> {
 
     /// Returns whether this request can contain the admission of `run`: the request is empty, or goes to the run's
     /// store.
-    #[inline]
     pub(super) fn may_include(&self, run: &PlannedRun<'_>) -> bool {
         self.of.is_none_or(|of| of.store.id == run.store.id)
     }
 
     /// Adds the admission of this run to the request.
-    #[inline]
     pub(super) fn admit(&mut self, pending: PendingRun<'a>) {
         self.of = Some(pending.planned);
         self.admitting.push(pending);
@@ -59,7 +57,6 @@ impl<'a> StoreRequest<'a> {
 
     /// Adds the releases of these runs to the request. A run without a lease needs no release, so its result is
     /// recorded at once.
-    #[inline]
     pub(super) fn release(&mut self, ended: &mut Vec<ActiveRun<'a>>) {
         let mut at = 0;
         while let Some(run) = ended.get_mut(at) {
@@ -106,7 +103,6 @@ impl<'a> StoreRequest<'a> {
     }
 
     /// Adds the admissions right before the request is sent, because the terms of their leases begin now.
-    #[inline]
     fn add_all_admissions(&mut self) {
         let mut at = 0;
         while let Some(pending) = self.admitting.get(at) {
@@ -118,7 +114,6 @@ impl<'a> StoreRequest<'a> {
     }
 
     /// Records the results of the released runs.
-    #[inline]
     fn conclude_releases(&mut self) {
         let released = self.releasing.len();
         for (at, run) in self.releasing.iter_mut().enumerate() {
@@ -131,7 +126,6 @@ impl<'a> StoreRequest<'a> {
     }
 
     /// Takes the answers to the admissions, and decides for each run whether it starts.
-    #[inline]
     fn take_answers(&mut self, answered: Moment) {
         let mut at = 0;
         for pending in self.admitting.drain(..) {

@@ -115,7 +115,6 @@ impl<'a> PlannedRun<'a> {
     }
 
     /// Notifies the observers of a step.
-    #[inline]
     pub(crate) fn tell(&self, step: &Step<'_>) {
         self.context.schedule.observers.tell(About::from(&self.id), step);
     }
@@ -160,14 +159,12 @@ impl<'a> PlannedRun<'a> {
     }
 
     /// Returns whether the run was started by hand.
-    #[inline]
     pub(crate) fn is_by_hand(&self) -> bool {
         matches!(self.context.started_by, StartedBy::Caller)
     }
 
     /// Returns the queue where the run waits if it overlaps a run of its event. A run that was started by hand, or by a
     /// backfill, does not wait.
-    #[inline]
     pub(crate) fn queue(&self) -> Option<&Queue> {
         self.event.protection.queue.as_ref().filter(|_| matches!(self.context.started_by, StartedBy::Timetable))
     }

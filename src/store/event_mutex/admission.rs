@@ -163,7 +163,6 @@ impl Admission {
 
     /// Makes the grant of this admission: the lease and the claim get `token`. This is for a store that grants both in
     /// one step.
-    #[inline]
     pub fn granted(&self, token: FencingToken) -> Grant {
         Grant {
             lease: self.lease.as_ref().map(|lease| lease.granted(token)),

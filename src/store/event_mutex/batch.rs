@@ -87,13 +87,11 @@ impl Batch {
         self.add_release(lease, Some(minimum_hold));
     }
 
-    #[inline]
     pub(crate) fn add_release(&mut self, lease: Lease, minimum_hold: Option<Term>) {
         self.releases.push(Slot::new(LeaseRelease { lease, minimum_hold }));
     }
 
     /// Adds an admission.
-    #[inline]
     pub fn admit(&mut self, admission: Admission) {
         self.admissions.push(Slot::new(admission));
     }
@@ -115,7 +113,6 @@ impl Batch {
     }
 
     /// Returns whether the batch asks for nothing.
-    #[inline]
     pub fn is_empty(&self) -> bool {
         self.releases.is_empty() && self.admissions.is_empty()
     }
@@ -127,13 +124,11 @@ impl Batch {
     }
 
     /// Takes the answer to the admission at index `at`.
-    #[inline]
     pub(crate) fn take_admission(&mut self, at: usize) -> Result<Admitted, MutexError> {
         self.admissions[at].take_answer(|asked| no_answer(asked.attempted(), None))
     }
 
     /// Takes the answer to the release at index `at`, and logs a failure.
-    #[inline]
     pub(crate) fn take_release(&mut self, at: usize) -> Release {
         let slot = &mut self.releases[at];
         let answer = slot.take_answer(|asked| no_answer(asked.attempted(), None));
@@ -146,7 +141,6 @@ impl Batch {
     }
 
     /// Clears the batch, and keeps its memory for the next requests.
-    #[inline]
     pub(crate) fn clear(&mut self) {
         self.releases.clear();
         self.admissions.clear();
@@ -182,7 +176,6 @@ pub struct Slot<Q, A> {
 
 impl<Q, A> Slot<Q, A> {
     /// Makes a slot without an answer.
-    #[inline]
     pub fn new(asked: Q) -> Self {
         Self { asked, answer: None }
     }
@@ -198,13 +191,11 @@ impl<Q, A> Slot<Q, A> {
     }
 
     /// Fills the slot with an answer, and replaces an earlier answer.
-    #[inline]
     pub fn fill(&mut self, answer: Result<A, MutexError>) {
         self.answer = Some(answer);
     }
 
     /// Takes the answer out of the slot. If the slot is empty, returns the error that `unanswered` makes.
-    #[inline]
     pub(crate) fn take_answer(&mut self, unanswered: impl FnOnce(&Q) -> MutexError) -> Result<A, MutexError> {
         self.answer.take().unwrap_or_else(|| Err(unanswered(&self.asked)))
     }
@@ -252,7 +243,6 @@ pub(crate) fn attempted_release(lease: &Lease) -> String {
 
 /// Turns the store's answer into the result of a release. A failure is logged here, because a guard that is dropped
 /// can't return an error.
-#[inline]
 pub(crate) fn released(lease: &Lease, minimum_hold: Option<Term>, answer: Result<bool, MutexError>) -> Release {
     if let Err(error) = &answer {
         trace::not_released(lease.name(), error);

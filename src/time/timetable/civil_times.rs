@@ -39,13 +39,11 @@ impl CivilTimes {
         Self { crontab, cycle: Cycle::EVERY_DAY, years: Years::ALL }
     }
 
-    #[inline]
     pub(crate) fn include(&self, minute: &CivilMinute) -> bool {
         self.crontab.due(&minute.fields) && self.cycle.includes(minute.day) && self.years.include(minute.year)
     }
 
     /// Returns whether the day of `minute` has any of the times.
-    #[inline]
     pub(crate) fn include_day_of(&self, minute: &CivilMinute) -> bool {
         self.crontab.meets_date(&minute.fields) && self.cycle.includes(minute.day) && self.years.include(minute.year)
     }
@@ -112,7 +110,6 @@ impl Years {
 
     pub(crate) const ALL: Self = Self([u64::MAX; 3]);
 
-    #[inline]
     pub(super) fn include(self, year: i32) -> bool {
         self == Self::ALL
             || usize::try_from(year - 1970).is_ok_and(|at| at < 192 && self.0[at / 64] >> (at % 64) & 1 != 0)
