@@ -88,12 +88,6 @@ impl Process {
         notice_forks();
         Self { id: process::id(), forks: FORKS.load(Ordering::Relaxed) }
     }
-
-    /// Returns the identity of a child that has the id of this process.
-    #[cfg(test)]
-    fn forked(self) -> Self {
-        Self { forks: self.forks + 1, ..self }
-    }
 }
 
 /// Registers the handler that counts forks. Later calls do nothing.
@@ -124,6 +118,11 @@ mod tests {
         static DROPPED: Cell<u32> = const { Cell::new(0) };
     }
 
+    /// Returns the identity of a child that has the id of this process.
+    fn forked(process: Process) -> Process {
+        Process { forks: process.forks + 1, ..process }
+    }
+
     #[derive(Default)]
     struct Counted;
 
@@ -136,7 +135,7 @@ mod tests {
     #[test]
     fn a_process_finds_its_own_value_and_drops_no_other() {
         let inherited = PerProcess::<Counted>::default();
-        let parents = OfProcess::of(Process::this().forked());
+        let parents = OfProcess::of(forked(Process::this()));
         assert!(inherited.first.set(Box::new(parents)).is_ok());
         let own: *const Counted = inherited.get();
         assert!(std::ptr::eq(own, inherited.get()), "each call returns one value");

@@ -333,11 +333,6 @@ impl Event {
         Ok(timetable)
     }
 
-    #[cfg(test)]
-    pub(super) fn due(&self) -> &TimetableSpec {
-        &self.due
-    }
-
     /// Changes the timetable with `say`, which adds a crontab or a frequency.
     pub(super) fn timed(mut self, say: impl FnOnce(&mut TimetableSpec) -> Result<(), String>) -> Self {
         let said = say(&mut self.due).map_err(|error| AddErrorKind::Timetable.because(error));

@@ -50,6 +50,7 @@ mod health;
 mod run_lines;
 mod server_error;
 mod topology;
+mod wait_for_replicas;
 
 use address::Address;
 use engine::RedisEngine;

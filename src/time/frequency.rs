@@ -212,23 +212,6 @@ impl TimetableSpec {
         }
     }
 
-    /// Returns the crontab and the interval, even if `timetable` would refuse them.
-    #[cfg(test)]
-    pub(crate) fn spelt_out(&self) -> (Crontab, Option<Duration>) {
-        let of_expression = self.expression.as_ref().map(|(expression, _)| expression.times.crontab);
-        (of_expression.unwrap_or_else(|| self.fields_of_words()), self.every)
-    }
-
-    #[cfg(test)]
-    pub(crate) fn cycle_in_words(&self) -> String {
-        self.cycle.map(|cycle| cycle.to_string()).unwrap_or_default()
-    }
-
-    #[cfg(test)]
-    pub(crate) fn is_once(&self) -> bool {
-        self.at.is_some()
-    }
-
     /// Returns whether the interval or the only occurrence decides this field.
     fn is_of_interval(&self, field: Field) -> bool {
         let shortest = match field {
@@ -485,5 +468,22 @@ impl TimetableSpec {
             crontab.set(field, self.get(field).unwrap_or(crontab.get(field)));
         }
         crontab
+    }
+}
+
+#[cfg(test)]
+impl TimetableSpec {
+    /// Returns the crontab and the interval, even if `timetable` would refuse them.
+    pub(crate) fn spelt_out(&self) -> (Crontab, Option<Duration>) {
+        let of_expression = self.expression.as_ref().map(|(expression, _)| expression.times.crontab);
+        (of_expression.unwrap_or_else(|| self.fields_of_words()), self.every)
+    }
+
+    pub(crate) fn cycle_in_words(&self) -> String {
+        self.cycle.map(|cycle| cycle.to_string()).unwrap_or_default()
+    }
+
+    pub(crate) fn is_once(&self) -> bool {
+        self.at.is_some()
     }
 }

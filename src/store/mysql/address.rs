@@ -78,21 +78,25 @@ impl fmt::Display for Address {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::server::server_url::address_of_url;
 
     fn shown(url: &str) -> String {
-        Address::read(url).map_or_else(|error| error.to_string(), |address| address.to_string())
+        address_of_url::<Address>(url).map_or_else(|error| error.to_string(), |address| address.to_string())
     }
 
     #[test]
     fn a_url_says_where_and_who() {
-        let address = Address::read("mariadb://us%40er:p%3Fss@db.example:7000/app").unwrap();
+        let address = address_of_url::<Address>("mariadb://us%40er:p%3Fss@db.example:7000/app").unwrap();
         assert_eq!((address.options.user(), address.options.pass()), (Some("us@er"), Some("p?ss")));
         assert_eq!(address.to_string(), "mysql://db.example:7000/app");
         assert_eq!(shown("MYSQL://u:p@[::1]/app?"), "mysql://[::1]:3306/app");
         assert_eq!(shown("mysql://u:p@localhost/app?socket=/run/my"), "mysql:///app?socket=/run/my");
         #[cfg(feature = "mysql-tls")]
         for (mode, is_encrypted) in [("DISABLED", false), ("required", true)] {
-            assert_eq!(Address::read(&format!("mysql://u@h/app?ssl-mode={mode}")).unwrap().is_encrypted, is_encrypted);
+            assert_eq!(
+                address_of_url::<Address>(&format!("mysql://u@h/app?ssl-mode={mode}")).unwrap().is_encrypted,
+                is_encrypted
+            );
         }
     }
 

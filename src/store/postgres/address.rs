@@ -121,14 +121,17 @@ fn said_by(error: &tokio_postgres::Error) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::server::server_url::address_of_url;
 
     fn read(url: &str) -> String {
-        Address::read(url).map_or_else(|error| error.to_string(), |address| address.to_string())
+        address_of_url::<Address>(url).map_or_else(|error| error.to_string(), |address| address.to_string())
     }
 
     #[test]
     fn a_url_says_where_and_who() {
-        let address = Address::read("postgres://us%40er:p%3Fss@db.example:7000/app?application_name=reports").unwrap();
+        let address =
+            address_of_url::<Address>("postgres://us%40er:p%3Fss@db.example:7000/app?application_name=reports")
+                .unwrap();
         let config = &address.config;
         assert_eq!((config.get_user(), config.get_password()), (Some("us@er"), Some(&b"p?ss"[..])));
         assert_eq!(
@@ -142,13 +145,14 @@ mod tests {
         #[cfg(feature = "postgres-tls")]
         for (mode, expected) in [("disable", SslMode::Disable), ("verify-full", SslMode::Require)] {
             let url = format!("postgres://u@h/app?connect_timeout=1&sslmode={mode}");
-            assert_eq!(Address::read(&url).unwrap().config.get_ssl_mode(), expected);
+            assert_eq!(address_of_url::<Address>(&url).unwrap().config.get_ssl_mode(), expected);
         }
     }
 
     #[test]
     fn a_connection_is_overheard_if_any_of_its_servers_may_be_elsewhere() {
-        let is_overheard = |place: &str| Address::read(&format!("postgres://u:p@{place}")).unwrap().is_overheard();
+        let is_overheard =
+            |place: &str| address_of_url::<Address>(&format!("postgres://u:p@{place}")).unwrap().is_overheard();
         for here in ["localhost/app", "127.0.0.1,[::1]/app", "%2Frun%2Fpg/app", "db/app?hostaddr=127.0.0.1"] {
             assert!(!is_overheard(here), "{here}");
         }

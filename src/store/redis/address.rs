@@ -203,18 +203,19 @@ fn said_by(error: &redis::RedisError) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::server::server_url::address_of_url;
 
     fn read(url: &str) -> String {
-        Address::read(url).map_or_else(|error| error.to_string(), |address| address.to_string())
+        address_of_url::<Address>(url).map_or_else(|error| error.to_string(), |address| address.to_string())
     }
 
     #[test]
     fn a_url_says_where_and_who() {
-        let address = Address::read("redis://us%40er:p%3Fss@cache.example:7000/3").unwrap();
+        let address = address_of_url::<Address>("redis://us%40er:p%3Fss@cache.example:7000/3").unwrap();
         let login = &address.login;
         assert_eq!((login.username(), login.password()), (Some("us@er"), Some("p?ss")));
         assert_eq!(address.to_string(), "redis://cache.example:7000/3");
-        let address = Address::read("redis+unix:///run/redis.sock?db=2&user=u&pass=p").unwrap();
+        let address = address_of_url::<Address>("redis+unix:///run/redis.sock?db=2&user=u&pass=p").unwrap();
         let login = &address.login;
         assert_eq!((login.username(), login.password()), (Some("u"), Some("p")));
         assert_eq!(address.to_string(), "redis+unix:///run/redis.sock?db=2");
@@ -231,18 +232,18 @@ mod tests {
         let text = |text: &str| Some(text.to_owned());
         let hosts = "us%40er:p%3Fss@a:,b:7000,[::1]";
         let url = format!("redis+sentinel://{hosts}/my-master.1/3?wait=1&sentinel_user=s&sentinel_password=t%26u");
-        let address = Address::read(&url).unwrap();
+        let address = address_of_url::<Address>(&url).unwrap();
         assert_eq!(address.to_string(), "redis+sentinel://a:26379,b:7000,[::1]:26379/my-master.1/3");
         assert_eq!((login(&address.login), address.replicas), ((text("us@er"), text("p?ss"), 3), 1));
         let Topology::Sentinel { primary, login: of_sentinels } = &address.topology else { panic!("sentinels") };
         assert_eq!((&**primary, login(of_sentinels)), ("my-master.1", (text("s"), text("t&u"), 0)));
 
-        let address = Address::read(&format!("redis+cluster://{hosts}")).unwrap();
+        let address = address_of_url::<Address>(&format!("redis+cluster://{hosts}")).unwrap();
         assert_eq!(address.to_string(), "redis+cluster://a:6379,b:7000,[::1]:6379");
         assert_eq!((login(&address.login), address.replicas), ((text("us@er"), text("p?ss"), 0), 0));
         assert_eq!(read("redis+cluster://a/0"), "redis+cluster://a:6379");
         assert!(address.is_overheard());
-        assert!(!Address::read("redis+cluster://127.0.0.1,localhost").unwrap().is_overheard());
+        assert!(!address_of_url::<Address>("redis+cluster://127.0.0.1,localhost").unwrap().is_overheard());
     }
 
     #[test]

@@ -51,11 +51,6 @@ pub(crate) trait ServerAddress: fmt::Display + Sized + Send + Sync + 'static {
     /// contain a password.
     fn of_url(url: &mut ServerUrl<'_>) -> Result<Self, InvalidOptions>;
 
-    #[cfg(test)]
-    fn read(url: &str) -> Result<Self, InvalidOptions> {
-        Self::of_url(&mut ServerUrl::parse::<Self>(url)?)
-    }
-
     /// Returns whether the connection leaves this host without encryption, so that others on the network can read it.
     fn is_overheard(&self) -> bool;
 }
@@ -260,6 +255,11 @@ pub(crate) fn is_this_host(host: &str) -> bool {
         Ok(address) => address.to_canonical().is_loopback(),
         Err(_) => host.eq_ignore_ascii_case("localhost"),
     }
+}
+
+#[cfg(test)]
+pub(crate) fn address_of_url<A: ServerAddress>(url: &str) -> Result<A, InvalidOptions> {
+    A::of_url(&mut ServerUrl::parse::<A>(url)?)
 }
 
 #[cfg(test)]

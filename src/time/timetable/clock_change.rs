@@ -5,11 +5,15 @@ use std::ops::Range;
 use super::occurrences::Occurrences;
 use super::search::first_due;
 use crate::time::crontab::Crontab;
-use crate::time::zone::changes::Change;
+use crate::time::zone::{Zone, changes::Change};
 
 /// The largest difference between two offsets of a zone, in seconds. A zone that crossed the date line moved by a day.
 /// Daylight saving adds two hours at most.
 const REACH: i64 = 26 * 3600;
+
+/// The largest clock change after which skipped times are made up for, and repeated times do not run again, as in
+/// cronie. After a larger change, skipped times are lost, and repeated times run again.
+const LARGEST: i64 = 3 * 3600;
 
 /// The rule for an event's times when the clocks of its zone are set forward or back; see
 /// [`Event::on_clock_change`](crate::Event::on_clock_change).
@@ -78,6 +82,21 @@ impl ClockChange {
             Self::Once => true,
             Self::AsShown => false,
         }
+    }
+}
+
+impl Zone {
+    /// Returns the last clock change up to `second` if it has moved the clocks by at most three hours, and still
+    /// matters at `second` for events whose times come once. `None`: there is no such change.
+    pub(crate) fn small_change(&self, second: i64) -> Option<Change> {
+        // After such a change, the clocks show at most three hours again. So the change matters for three hours, and
+        // then until the next minute begins. In this time, a zone has at most one change.
+        let from = second - LARGEST - 60;
+        if !self.has_changes() || self.seconds_ahead_at(from) == self.seconds_ahead_at(second) {
+            return None;
+        }
+        let change = self.change_between(from, second);
+        ((change.after - change.before).abs() <= LARGEST).then_some(change)
     }
 }
 

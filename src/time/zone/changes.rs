@@ -12,10 +12,6 @@ use super::Zone;
 /// for less than six days.
 pub(super) const STRIDE: i64 = 24 * 3600;
 
-/// The largest clock change after which skipped times are made up for, and repeated times do not run again, as in
-/// cronie. After a larger change, skipped times are lost, and repeated times run again.
-const LARGEST: i64 = 3 * 3600;
-
 /// A change of a zone's clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Change {
@@ -27,19 +23,6 @@ pub(crate) struct Change {
 }
 
 impl Zone {
-    /// Returns the last clock change up to `second` if it has moved the clocks by at most three hours, and still
-    /// matters at `second` for events whose times come once. `None`: there is no such change.
-    pub(crate) fn small_change(&self, second: i64) -> Option<Change> {
-        // After such a change, the clocks show at most three hours again. So the change matters for three hours, and
-        // then until the next minute begins. In this time, a zone has at most one change.
-        let from = second - LARGEST - 60;
-        if !self.has_changes() || self.seconds_ahead_at(from) == self.seconds_ahead_at(second) {
-            return None;
-        }
-        let change = self.change_between(from, second);
-        ((change.after - change.before).abs() <= LARGEST).then_some(change)
-    }
-
     /// Returns the clock change that is nearest to second `from`, between `from` and `to`: the first second with the
     /// new offset. `to` can be earlier than `from`.
     pub(crate) fn nearest_change(&self, from: i64, to: i64) -> Option<i64> {
@@ -70,7 +53,7 @@ impl Zone {
     }
 
     /// Returns the clock change after second `from` and up to second `to`. There must be exactly one change.
-    fn change_between(&self, from: i64, to: i64) -> Change {
+    pub(crate) fn change_between(&self, from: i64, to: i64) -> Change {
         let (before, after) = (self.seconds_ahead_at(from), self.seconds_ahead_at(to));
         let (mut old, mut at) = (from, to);
         while at - old > 1 {

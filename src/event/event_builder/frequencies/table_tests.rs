@@ -173,11 +173,11 @@ fn table() -> String {
 }
 
 fn expression(event: &Event) -> String {
-    let (crontab, every) = event.due().spelt_out();
+    let (crontab, every) = event.due.spelt_out();
     match every {
-        None if event.due().is_once() => "once".to_owned(),
-        None if event.due().cycle_in_words().is_empty() => format!("`{crontab}`"),
-        None => format!("`{crontab}`, {}", event.due().cycle_in_words()),
+        None if event.due.is_once() => "once".to_owned(),
+        None if event.due.cycle_in_words().is_empty() => format!("`{crontab}`"),
+        None => format!("`{crontab}`, {}", event.due.cycle_in_words()),
         Some(every) if every.as_secs() == 1 => format!("`{crontab}`, every second"),
         Some(every) => format!("`{crontab}`, every {} s", every.as_secs()),
     }
@@ -188,7 +188,7 @@ fn expression(event: &Event) -> String {
 fn times(event: &Event, after: DateTime<Utc>) -> String {
     let mut last = None;
     let mut written = Vec::new();
-    let seconds = event.due().spelt_out().1.is_some_and(|every| every.as_secs() % 60 != 0);
+    let seconds = event.due.spelt_out().1.is_some_and(|every| every.as_secs() % 60 != 0);
     for time in event.upcoming(after).take(5) {
         let pattern = match (last.replace(time.date_naive()), time.year()) {
             (Some(date), _) if date == time.date_naive() => "",
@@ -199,7 +199,7 @@ fn times(event: &Event, after: DateTime<Utc>) -> String {
         assert!(seconds || time.second() == 0);
         written.push(time.format(&format!("{pattern}{clock}")).to_string());
     }
-    let is_once = event.due().is_once();
+    let is_once = event.due.is_once();
     assert_eq!(written.len(), if is_once { 1 } else { 5 });
     written.join(", ")
 }

@@ -18,7 +18,7 @@ fn seconds(seconds: u64) -> Duration {
 fn is_due_every(event: &Event, seconds: u64, expression: &str) {
     let every = (seconds != 60).then(|| Duration::from_secs(seconds));
     let expected = (expression.parse().expect("it is one"), every);
-    assert_eq!(event.due().spelt_out(), expected, "{expression}");
+    assert_eq!(event.due.spelt_out(), expected, "{expression}");
 }
 
 #[test]

@@ -1,0 +1,62 @@
+//! The wait until replicas have confirmed a change, for URLs with `?wait=`.
+
+use redis::cmd;
+
+use super::connection::Connection;
+use super::engine::{RedisEngine, is_granted, replies};
+use super::server_error::read;
+use crate::store::event_mutex::admission::Admission;
+use crate::store::server::engine::{Answers, Attempt, End, EndRequest, Request};
+use crate::store::server::failure::{AskAgain, Failure};
+use crate::time::clock::Clock;
+
+impl RedisEngine {
+    /// Waits until enough replicas have the changes. If too few replicas confirm in time:
+    ///
+    /// - All requests to end a name fail. A request to end a name that was not held also fails, because an earlier
+    ///   request may have released the name without a confirmation.
+    /// - The granted admissions fail, and their leases and claims are released. The refused admissions of the request
+    ///   also fail, because a released lease or claim may have been the reason of the refusal.
+    pub(super) fn wait_for_replicas(
+        &self,
+        attempt: &mut Attempt<Connection>,
+        admissions: &[&Admission],
+        answers: &mut Answers,
+    ) {
+        let granted = admissions.iter().zip(&answers.admissions).filter(|(_, decided)| is_granted(decided));
+        let granted: Vec<&Admission> = granted.map(|(admission, _)| *admission).collect();
+        if answers.ends.is_empty() && granted.is_empty() {
+            return;
+        }
+        let Err(failure) = self.confirm(attempt) else { return };
+        let end = if attempt.asked_since.is_some() { End::NowAndRevoked } else { End::Now };
+        let requests = granted.iter().flat_map(|admission| admission.requests());
+        let given_up = requests.map(|request| EndRequest { name: request.name().clone(), owner: request.owner(), end });
+        let released = self.call_script(attempt, Request::to_end(&given_up.collect::<Vec<_>>()));
+        let is_released = released.is_ok_and(|answers| answers.ends.iter().all(Result::is_ok));
+        for was_ours in answers.ends.iter_mut().filter(|was_ours| was_ours.is_ok()) {
+            *was_ours = Err(failure.clone().perhaps_done(true));
+        }
+        if !granted.is_empty() {
+            answers.admissions.fill(Err(failure.perhaps_done(!is_released || attempt.asked_since.is_some())));
+        }
+    }
+
+    /// Waits until enough replicas have all writes of the server. The wait takes at most half of the time that is left.
+    fn confirm(&self, attempt: &mut Attempt<Connection>) -> Result<(), Failure> {
+        let (left, needed) = (attempt.until.since(Clock::system().moment()), self.target.address.replicas);
+        let wait = cmd("WAIT").arg(needed).arg((left.as_millis() / 2).max(1)).take();
+        // `WAIT` waits only for the writes of this connection, but an earlier attempt may have written the grant on
+        // another connection. So a harmless write on this connection comes first: a replica that has this write has all
+        // earlier writes, too.
+        let answers = replies(attempt, [self.harmless_write(), wait])?;
+        let count: u32 = read(&answers[1])?;
+        if count < needed {
+            let what = format!(
+                "only {count} of {needed} replicas confirmed the change in time: check the replicas, or lower `wait` in the url"
+            );
+            return Err(Failure::unavailable(what, AskAgain::Never));
+        }
+        Ok(())
+    }
+}
