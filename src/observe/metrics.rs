@@ -1,13 +1,9 @@
 //! An observer that counts steps for the crate `metrics`. No other file uses that crate.
 
-use std::collections::HashMap;
-use std::fmt;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use metrics::{Counter, Gauge, Histogram, Unit, counter, gauge, histogram};
+use metrics::{Counter, Unit, counter, gauge, histogram};
 use metrics::{describe_counter, describe_gauge, describe_histogram};
 
 use super::notice::{Notice, Step};
@@ -22,8 +18,8 @@ use crate::outcome::skip_reason::SkipReason;
 /// rules and a dashboard for them.
 ///
 /// Install the recorder before the first tick of the schedule, because that tick creates the metrics. Counters begin
-/// with 0. Several schedules can share one `Metrics` in an `Arc`. Then events with equal names share their metrics, and
-/// all stores share theirs.
+/// with 0. If several schedules have this observer, events with equal names share their metrics, and all stores share
+/// theirs.
 ///
 /// ```
 /// use soloist::observe::Metrics;
@@ -36,194 +32,120 @@ use crate::outcome::skip_reason::SkipReason;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct Metrics {
-    /// `None` before the first tick.
-    of_all: OnceLock<OfAll>,
-    /// The metrics of each event. A removed event stays in the map, because a run of the event may not have ended yet.
-    events: RwLock<HashMap<Box<str>, OfEvent>>,
-}
-
-/// The metrics that all events share.
-struct OfAll {
-    admission: Histogram,
-    lowest_remaining: LateGauge,
-    late_renewals: Counter,
-    store_errors: Counter,
-    stores_unavailable: Gauge,
-}
-
-struct OfEvent {
-    runs: [Counter; OutcomeKind::ALL.len()],
-    skips: [Counter; SkipReason::KEYWORDS.len()],
-    retries: Counter,
-    duration: Histogram,
-    running: Gauge,
-    last_start: LateGauge,
-    last_success: LateGauge,
-    consecutive_failures: Gauge,
-    failures: AtomicU32,
-    leases_lost: Counter,
-    missed: Counter,
-    caught_up: Counter,
-    backfilled: Counter,
-}
-
-/// A gauge that does not exist before its first value is set.
-struct LateGauge {
-    metric: &'static str,
-    event: Option<String>,
-    gauge: OnceLock<Gauge>,
+    _private: (),
 }
 
 impl Metrics {
-    /// Returns an observer that has counted nothing yet.
+    /// Returns the observer.
     pub fn new() -> Self {
         Self::default()
-    }
-
-    /// Adds the metrics of new events. The metrics of known events and of the stores keep their values.
-    fn begin(&self, events: &[&str]) {
-        self.of_all.get_or_init(OfAll::new);
-        let mut known = self.events.write().unwrap_or_else(PoisonError::into_inner);
-        for event in events.iter().filter(|event| !known.contains_key(**event)).collect::<Vec<_>>() {
-            known.insert(Box::from(*event), OfEvent::new(event));
-        }
     }
 }
 
 impl Observer for Metrics {
     fn observe(&self, notice: &Notice<'_>) {
+        let now = timestamp(notice.at());
         match notice.step() {
-            Step::Begins { events } => self.begin(events),
-            Step::LoopAlive => gauge!("soloist_loop_heartbeat_timestamp_seconds").set(timestamp(notice.at())),
-            Step::Due { missed: false, .. } | Step::Released(_) | Step::Admitted { took: Duration::ZERO, .. } => {}
-            step => {
-                let Some(of_all) = self.of_all.get() else { return };
-                of_all.count(step);
-                // The duration of admissions is one metric for all events together.
-                let Some(event) = notice.event().filter(|_| !matches!(step, Step::Admitted { .. })) else { return };
-                if let Some(event) = self.events.read().unwrap_or_else(PoisonError::into_inner).get(event) {
-                    event.count(step, notice);
-                }
+            Step::Begins { events } => begin(events),
+            Step::LoopAlive => gauge!("soloist_loop_heartbeat_timestamp_seconds").set(now),
+            Step::Admitted { took, .. } if *took > Duration::ZERO => {
+                histogram!("soloist_admission_duration_seconds").record(*took);
             }
-        }
-    }
-}
-
-impl OfAll {
-    fn new() -> Self {
-        describe();
-        let this = Self {
-            admission: histogram!("soloist_admission_duration_seconds"),
-            lowest_remaining: LateGauge::new("soloist_lease_lowest_remaining_seconds", None),
-            late_renewals: counter!("soloist_late_renewals_total"),
-            store_errors: counter!("soloist_store_errors_total"),
-            stores_unavailable: gauge!("soloist_store_unavailable"),
-        };
-        this.late_renewals.increment(0);
-        this.store_errors.increment(0);
-        this.stores_unavailable.increment(0);
-        this
-    }
-
-    fn count(&self, step: &Step<'_>) {
-        match step {
-            Step::Admitted { took, .. } if *took > Duration::ZERO => self.admission.record(*took),
             Step::Renewed { late, lowest, .. } => {
-                self.late_renewals.increment(*late as u64);
-                self.lowest_remaining.set(lowest.as_secs_f64());
+                counter!("soloist_late_renewals_total").increment(*late as u64);
+                gauge!("soloist_lease_lowest_remaining_seconds").set(lowest.as_secs_f64());
             }
             Step::NotRenewed { lowest, .. } => {
-                self.store_errors.increment(1);
-                self.lowest_remaining.set(lowest.as_secs_f64());
+                counter!("soloist_store_errors_total").increment(1);
+                gauge!("soloist_lease_lowest_remaining_seconds").set(lowest.as_secs_f64());
             }
-            Step::StoreUnavailable(_) => self.stores_unavailable.increment(1),
-            Step::StoreAvailable => self.stores_unavailable.decrement(1),
-            Step::Unprotected(_) | Step::Skipped(SkipReason::StoreUnavailable(_)) => self.store_errors.increment(1),
+            Step::StoreUnavailable(_) => gauge!("soloist_store_unavailable").increment(1),
+            Step::StoreAvailable => gauge!("soloist_store_unavailable").decrement(1),
+            Step::Unprotected(_) | Step::Skipped(SkipReason::StoreUnavailable(_)) => {
+                counter!("soloist_store_errors_total").increment(1);
+            }
             _ => {}
+        }
+        if let Some(event) = notice.event() {
+            count(event, notice, now);
         }
     }
 }
 
-impl OfEvent {
-    fn new(event: &str) -> Self {
-        let counted = |counter: Counter| {
-            counter.increment(0);
-            counter
-        };
-        let this = Self {
-            runs: OutcomeKind::ALL.map(|result| {
-                counted(counter!("soloist_runs_total", "event" => event.to_owned(), "result" => result.keyword()))
-            }),
-            skips: SkipReason::KEYWORDS.map(|reason| {
-                counted(counter!("soloist_skips_total", "event" => event.to_owned(), "reason" => reason))
-            }),
-            retries: counted(counter!("soloist_retries_total", "event" => event.to_owned())),
-            duration: histogram!("soloist_run_duration_seconds", "event" => event.to_owned()),
-            running: gauge!("soloist_running", "event" => event.to_owned()),
-            last_start: LateGauge::new("soloist_last_start_timestamp_seconds", Some(event)),
-            last_success: LateGauge::new("soloist_last_success_timestamp_seconds", Some(event)),
-            consecutive_failures: gauge!("soloist_consecutive_failures", "event" => event.to_owned()),
-            failures: AtomicU32::new(0),
-            leases_lost: counted(counter!("soloist_leases_lost_total", "event" => event.to_owned())),
-            missed: counted(counter!("soloist_missed_total", "event" => event.to_owned())),
-            caught_up: counted(counter!("soloist_caught_up_total", "event" => event.to_owned())),
-            backfilled: counted(counter!("soloist_backfilled_total", "event" => event.to_owned())),
-        };
-        this.running.increment(0);
-        this.consecutive_failures.increment(0);
-        this
-    }
-
-    fn count(&self, step: &Step<'_>, notice: &Notice<'_>) {
-        match step {
-            Step::Due { missed: true, .. } => self.missed.increment(1),
-            Step::CatchesUp(_) => self.caught_up.increment(1),
-            Step::Skipped(reason) => self.skips[reason.number()].increment(1),
-            Step::Removed => self.fails_no_more(),
-            Step::Started { .. } => {
-                self.running.increment(1);
-                self.last_start.set(timestamp(notice.at()));
-                self.backfilled.increment(notice.is_backfill().into());
-            }
-            Step::AttemptStarted { .. } => self.retries.increment(1),
-            Step::LeaseLost { .. } => self.leases_lost.increment(1),
-            Step::Ended(outcome) => {
-                let result = outcome.kind();
-                self.runs[result as usize].increment(1);
-                if result != OutcomeKind::NotStarted {
-                    self.running.decrement(1);
-                    self.duration.record(outcome.took());
-                }
-                match result {
-                    OutcomeKind::Succeeded => {
-                        self.last_success.set(timestamp(notice.at()));
-                        self.fails_no_more();
-                    }
-                    OutcomeKind::Cancelled => {}
-                    _ => self.consecutive_failures.set(self.failures.fetch_add(1, Ordering::Relaxed) + 1),
-                }
-            }
-            _ => {}
+/// Counts a step in the metrics of its event.
+fn count(event: &str, notice: &Notice<'_>, now: f64) {
+    let counter = |name: &'static str| counter!(name, "event" => event.to_owned());
+    let gauge = |name: &'static str| gauge!(name, "event" => event.to_owned());
+    match notice.step() {
+        Step::Due { missed: true, .. } => counter("soloist_missed_total").increment(1),
+        Step::CatchesUp(_) => counter("soloist_caught_up_total").increment(1),
+        Step::Skipped(reason) => skips(event, reason.keyword()).increment(1),
+        Step::Removed => gauge("soloist_consecutive_failures").set(0),
+        Step::Started { .. } => {
+            gauge("soloist_running").increment(1);
+            gauge("soloist_last_start_timestamp_seconds").set(now);
+            counter("soloist_backfilled_total").increment(notice.is_backfill().into());
         }
-    }
-
-    fn fails_no_more(&self) {
-        if self.failures.swap(0, Ordering::Relaxed) > 0 {
-            self.consecutive_failures.set(0);
+        Step::AttemptStarted { .. } => counter("soloist_retries_total").increment(1),
+        Step::LeaseLost { .. } => counter("soloist_leases_lost_total").increment(1),
+        Step::Ended(outcome) => {
+            let result = outcome.kind();
+            runs(event, result).increment(1);
+            if result != OutcomeKind::NotStarted {
+                gauge("soloist_running").decrement(1);
+                histogram!("soloist_run_duration_seconds", "event" => event.to_owned()).record(outcome.took());
+            }
+            match result {
+                OutcomeKind::Succeeded => {
+                    gauge("soloist_last_success_timestamp_seconds").set(now);
+                    gauge("soloist_consecutive_failures").set(0);
+                }
+                OutcomeKind::Cancelled => {}
+                _ => gauge("soloist_consecutive_failures").increment(1),
+            }
         }
+        _ => {}
     }
 }
 
-impl LateGauge {
-    fn new(metric: &'static str, event: Option<&str>) -> Self {
-        Self { metric, event: event.map(str::to_owned), gauge: OnceLock::new() }
-    }
+fn runs(event: &str, result: OutcomeKind) -> Counter {
+    counter!("soloist_runs_total", "event" => event.to_owned(), "result" => result.keyword())
+}
 
-    fn set(&self, value: f64) {
-        let of_event = |event: &String| gauge!(self.metric, "event" => event.clone());
-        self.gauge.get_or_init(|| self.event.as_ref().map_or_else(|| gauge!(self.metric), of_event)).set(value);
+fn skips(event: &str, reason: &'static str) -> Counter {
+    counter!("soloist_skips_total", "event" => event.to_owned(), "reason" => reason)
+}
+
+/// Creates the metrics of the stores and of these events, unless they exist.
+fn begin(events: &[&str]) {
+    const COUNTERS: [&str; 5] = [
+        "soloist_retries_total",
+        "soloist_leases_lost_total",
+        "soloist_missed_total",
+        "soloist_caught_up_total",
+        "soloist_backfilled_total",
+    ];
+    describe();
+    counter!("soloist_late_renewals_total").increment(0);
+    counter!("soloist_store_errors_total").increment(0);
+    gauge!("soloist_store_unavailable").increment(0);
+    let _ = histogram!("soloist_admission_duration_seconds");
+    for event in events {
+        let labels = [("event", (*event).to_owned())];
+        for result in OutcomeKind::ALL {
+            runs(event, result).increment(0);
+        }
+        for reason in SkipReason::KEYWORDS {
+            skips(event, reason).increment(0);
+        }
+        for name in COUNTERS {
+            counter!(name, &labels).increment(0);
+        }
+        let _ = histogram!("soloist_run_duration_seconds", &labels);
+        gauge!("soloist_running", &labels).increment(0);
+        gauge!("soloist_consecutive_failures", &labels).increment(0);
     }
 }
 
@@ -268,10 +190,4 @@ fn describe() {
         seconds,
         "When the loop was last awake. It wakes up at least once a minute."
     );
-}
-
-impl fmt::Debug for Metrics {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Metrics").finish_non_exhaustive()
-    }
 }

@@ -107,7 +107,7 @@ impl SkipReason {
         ["overlapping", "stuck", "queue_full", "queued_too_long", "replaced", "paused"];
 
     /// Returns the index of the keyword in [`KEYWORDS`](Self::KEYWORDS).
-    pub(crate) fn number(&self) -> usize {
+    fn number(&self) -> usize {
         match self {
             Self::Filtered(_) => 0,
             Self::FilterPanicked(_) => 1,
