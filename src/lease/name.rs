@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::hash::{Hash, Hasher};
 use std::iter;
 use std::sync::Arc;
 
@@ -41,10 +40,10 @@ use crate::time::clock::shown::Rfc3339;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MutexName(Arc<Name>);
 
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
+#[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Name {
     mutex: Arc<str>,
     /// `None` if the entry is a lease.
@@ -52,14 +51,14 @@ struct Name {
 }
 
 /// The part of a name that only claims, permits and markers have.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
+#[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct ClaimPart {
     event: Arc<str>,
     claimed: Claimed,
 }
 
 /// The occurrence or the period of a claim, or the text of a marker.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
+#[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Claimed {
     Occurrence(DateTime<Utc>),
     Period(Arc<str>),
@@ -251,19 +250,6 @@ impl MutexName {
     /// Returns the text of a marker; `None` for any other entry.
     pub fn marked(&self) -> Option<&str> {
         if let Claimed::Mark(mark) = &self.0.claim.as_ref()?.claimed { Some(mark) } else { None }
-    }
-}
-
-/// Hashes few parts of the name, because a run in memory looks up its names several times. The names of one store seldom
-/// differ only in the other parts.
-impl Hash for MutexName {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        let Some(ClaimPart { event, claimed }) = &self.0.claim else { return state.write(self.0.mutex.as_bytes()) };
-        state.write(event.as_bytes());
-        match claimed {
-            Claimed::Occurrence(occurrence) => state.write_i64(occurrence.timestamp()),
-            Claimed::Period(text) | Claimed::Mark(text) => state.write(text.as_bytes()),
-        }
     }
 }
 

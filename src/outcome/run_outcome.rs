@@ -263,7 +263,7 @@ impl fmt::Display for RunOutcome {
 impl fmt::Display for Reading<'_, RunOutcome> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(outcome, time) = self;
-        let took = &Took(outcome);
+        let took = &format!("{}{}", HumanDuration(outcome.took), and_attempts(outcome.attempts()));
         let write_requester = |f: &mut fmt::Formatter<'_>| match outcome.asked_to_stop_by() {
             Some(holder) => write!(f, ": {}", Reading(holder, *time)),
             None => Ok(()),
@@ -294,7 +294,7 @@ impl fmt::Display for Reading<'_, RunOutcome> {
                 write!(f, "{} after {took}", Exited(*status))?;
             }
             Ended::TimedOut { limit, fault } => {
-                write!(f, "timed out after {}{}", HumanDuration(*limit), Attempts(outcome.attempts()))?;
+                write!(f, "timed out after {}{}", HumanDuration(*limit), and_attempts(outcome.attempts()))?;
                 let late = outcome.took.saturating_sub(*limit);
                 if late >= STOPPED_AT_ONCE {
                     write!(f, ", and stopped {} later", HumanDuration(late))?;
@@ -357,22 +357,10 @@ impl fmt::Display for Reading<'_, RunOutcome> {
     }
 }
 
-/// The time that a run took, and its attempts if there were several: `12.3 s and 2 attempts`.
-struct Took<'a>(&'a RunOutcome);
-
-impl fmt::Display for Took<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", HumanDuration(self.0.took), Attempts(self.0.attempts()))
-    }
-}
-
-/// The number of attempts, as a text that follows a time: ` and 2 attempts`. Empty unless there were several attempts.
-pub(super) struct Attempts(pub(super) u32);
-
-impl fmt::Display for Attempts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0 > 1 { write!(f, " and {} attempts", self.0) } else { Ok(()) }
-    }
+/// Returns the number of attempts as a text that follows a time: ` and 2 attempts`. The text is empty unless there were
+/// several attempts.
+pub(super) fn and_attempts(attempts: u32) -> String {
+    if attempts > 1 { format!(" and {attempts} attempts") } else { String::new() }
 }
 
 /// If a task ends within this time after its timeout, the outcome does not show the delay.
