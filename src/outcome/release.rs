@@ -30,17 +30,6 @@ impl Release {
     pub fn is_failure(&self) -> bool {
         matches!(self, Self::Lost | Self::Failed(_))
     }
-
-    /// Interprets the `answer` of a store to a release. If there is a `minimum_hold_left`, the release asked the store
-    /// to hold the lease for this time.
-    pub(crate) fn of(minimum_hold_left: Option<Term>, answer: Result<bool, MutexError>) -> Self {
-        match (answer, minimum_hold_left) {
-            (Ok(true), None) => Self::Released,
-            (Ok(true), Some(left)) => Self::HeldFor(left),
-            (Ok(false), _) => Self::Lost,
-            (Err(error), _) => Self::Failed(error),
-        }
-    }
 }
 
 impl fmt::Display for Release {

@@ -101,7 +101,7 @@ pub(super) fn take_answer(planned: &PlannedRun<'_>, batch: &mut Batch, at: &mut 
 
 /// Refuses a run because of a shutdown or a pause, or because it is not known whether the run's occurrence was missed.
 pub(super) fn refuse_without_store(planned: &PlannedRun<'_>) -> Result<(), SkipReason> {
-    if planned.context.is_shutting_down() {
+    if planned.context.schedule.is_shutting_down() {
         return Err(SkipReason::ShuttingDown);
     }
     if planned.pauses.is_some() && !planned.admission_checks_pauses {

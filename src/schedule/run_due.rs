@@ -256,7 +256,7 @@ impl Schedule {
     fn run_plan(&self, plan: &TickPlan, refusal: Option<&SkipReason>) -> Report {
         let TickPlan { registry, now, due, maybe_missed } = plan;
         let _ticking = self.shutdown.as_ref().map(Shutdown::tick);
-        let span = trace::TraceSpan::of_tick(*now, due.len());
+        let span = trace::tick_span(*now, due.len());
         let _in_span = span.enter();
         let context = TickContext { now: *now, ..TickContext::new(self, registry, StartedBy::Timetable) };
         let planned_runs = due.iter().map(|(event, tick)| PlannedRun::new(*event, *tick, &context));
@@ -291,7 +291,7 @@ impl Schedule {
 
     /// Returns the due and the missed runs, in the order in which their events were added.
     fn with_missed<'a>(plan: &TickPlan, due: Vec<PlannedRun<'a>>, context: &'a TickContext<'a>) -> Vec<PlannedRun<'a>> {
-        if !context.is_shutting_down() {
+        if !context.schedule.is_shutting_down() {
             write_markers(&due);
         }
         let mut planned_runs: Vec<(usize, PlannedRun<'a>)> =

@@ -267,7 +267,7 @@ impl Schedule {
         }
     }
 
-    #[cfg(feature = "cli")]
+    /// Returns whether the shutdown has begun, so that no further run may start.
     pub(crate) fn is_shutting_down(&self) -> bool {
         self.shutdown.as_ref().is_some_and(Shutdown::is_triggered)
     }

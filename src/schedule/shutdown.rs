@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::outcome::skip_reason::SkipReason;
 use crate::task::run::Run;
 use crate::time::clock::moment::Moment;
 use crate::time::clock::{Clock, Waiting, manual::Wake};
@@ -314,21 +313,18 @@ impl Shutdown {
         TickGuard(&self.state)
     }
 
-    /// Registers a run until the guard is dropped. When the shutdown begins, the run gets its deadlines.
-    ///
-    /// # Errors
-    ///
-    /// The shutdown has begun, so the run must not start.
-    pub(crate) fn watch(&self, run: &Run) -> Result<RunGuard<'_>, SkipReason> {
+    /// Registers a run until the guard is dropped. When the shutdown begins, the run gets its deadlines. `None`: the
+    /// shutdown has begun, so the run must not start.
+    pub(crate) fn watch(&self, run: &Run) -> Option<RunGuard<'_>> {
         let guard = RunGuard { shutdown: &self.state, run: run.clone() };
         for state in self.state.and_whole() {
             let mut progress = state.lock();
             if progress.deadlines.is_some() {
-                return Err(SkipReason::ShuttingDown);
+                return None;
             }
             progress.running.push(run.clone());
         }
-        Ok(guard)
+        Some(guard)
     }
 
     /// Registers a thread that will sleep until a moment of `clock`, or until the shutdown begins.

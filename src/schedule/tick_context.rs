@@ -7,7 +7,6 @@ use chrono::{DateTime, Utc};
 
 use super::pause::pause_check::PauseCheck;
 use super::schedule::{Schedule, registry::Registry};
-use super::shutdown::Shutdown;
 use crate::event::protection::claim::BackfillClaims;
 use crate::lease::label::{BACKFILL, Label};
 use crate::task::future_task::RuntimeId;
@@ -68,10 +67,5 @@ impl<'a> TickContext<'a> {
             label,
             blocked: schedule.blocked.map(OnceLock::from).unwrap_or_default(),
         }
-    }
-
-    /// Returns whether the shutdown has begun, so that no further run may start.
-    pub(crate) fn is_shutting_down(&self) -> bool {
-        self.schedule.shutdown.as_ref().is_some_and(Shutdown::is_triggered)
     }
 }

@@ -421,11 +421,6 @@ impl Batch {
         }
     }
 
-    fn is_answered(&self) -> bool {
-        self.releases().iter().all(|slot| slot.answer().is_some())
-            && self.admissions().iter().all(|slot| slot.answer().is_some())
-    }
-
     #[cold]
     fn settle_unanswered<M: EventMutex + ?Sized>(&mut self, mutex: &M, panic: Option<&Arc<str>>) {
         let mut outage = self.outage().cloned();

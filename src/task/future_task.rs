@@ -10,7 +10,7 @@ use super::run::{ENDING_TAKES, Run};
 use crate::base::catch_panic::contain;
 use crate::base::error::BoxError;
 use crate::hold::change_signal::TaskWaiter;
-use crate::observe::tell::trace::TraceSpan;
+use crate::observe::tell::trace::Span;
 use crate::outcome::cancel::Cancelled;
 use crate::outcome::fault::{Fault, TaskDropped};
 use crate::time::clock::moment::Moment;
@@ -53,7 +53,7 @@ impl FutureTask {
     }
 
     /// Makes the future of `run`, and does not start it yet.
-    pub(crate) fn prepare(&self, run: &Run, span: &TraceSpan) -> PreparedTask {
+    pub(crate) fn prepare(&self, run: &Run, span: &Span) -> PreparedTask {
         let runtime = self.runtime.clone().expect("an event that was added has a runtime");
         let [was_polled, is_notified] = [(); 2].map(|()| AtomicBool::new(false));
         let control = TaskControl {
@@ -72,7 +72,7 @@ impl FutureTask {
 pub(crate) struct PreparedTask {
     work: TaskFuture,
     control: Arc<TaskControl>,
-    span: TraceSpan,
+    span: Span,
     runtime: Runtime,
 }
 
@@ -203,7 +203,7 @@ pub(crate) struct LeasedFuture {
     /// Wakes this future at each change of its run, from the first poll on.
     waiter: TaskWaiter,
     control: Arc<TaskControl>,
-    span: TraceSpan,
+    span: Span,
 }
 
 impl LeasedFuture {
@@ -301,7 +301,7 @@ mod tests {
         let run = Run::new(id, Duration::ZERO, held);
         let (ended, end) = channel();
         let on_end = move |end| ended.send(end).expect("the receiver is there");
-        task.prepare(&run, &TraceSpan::current()).start(Waker::noop(), on_end);
+        task.prepare(&run, &Span::current()).start(Waker::noop(), on_end);
         (future.recv().expect("it was given to the runtime"), polls, end)
     }
 

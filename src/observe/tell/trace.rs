@@ -7,11 +7,12 @@ use std::sync::Once;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use tracing::Dispatch;
+pub(crate) use tracing::Span;
 use tracing::dispatcher::get_default;
 use tracing::field::display;
 use tracing::level_filters::LevelFilter;
 use tracing::subscriber::NoSubscriber;
-use tracing::{Dispatch, Span};
 
 use crate::base::error::MutexError;
 use crate::base::escape::{Chain, Named, OneLine};
@@ -24,43 +25,24 @@ use crate::outcome::run_outcome::{Ended, RunOutcome};
 use crate::outcome::{cancel::CancelReason, no_retry::NoRetry, release::Release, skip_reason::SkipReason};
 use crate::time::clock::shown::{HumanDuration, Rfc3339};
 
-/// The span of a tick, or of a run.
-#[derive(Clone)]
-pub(crate) struct TraceSpan(Span);
+/// Makes the span of a tick.
+pub(crate) fn tick_span(now: DateTime<Utc>, due: usize) -> Span {
+    tracing::info_span!(target: "soloist", "tick", now = %Rfc3339(now), due)
+}
 
-impl TraceSpan {
-    pub(crate) fn of_tick(now: DateTime<Utc>, due: usize) -> Self {
-        Self(tracing::info_span!(target: "soloist", "tick", now = %Rfc3339(now), due))
-    }
-
-    /// Makes the span of a run. Only the span has the name of the event; the messages inside of the span do not repeat
-    /// it. So the level of the span is `error`: even a filter that keeps only errors keeps the span.
-    pub(crate) fn of_run(about: About<'_>, instance: Option<&str>) -> Self {
-        Self(tracing::error_span!(
-            target: "soloist",
-            "run",
-            event = about.event,
-            occurrence = about.occurrence.map(|occurrence| display(Rfc3339(occurrence))),
-            backfill = about.is_backfill.then_some(true),
-            host = &*this_host(),
-            pid = std::process::id(),
-            instance,
-        ))
-    }
-
-    /// Returns the current span of this thread.
-    pub(crate) fn current() -> Self {
-        Self(Span::current())
-    }
-
-    /// Enters the span on this thread, until the guard is dropped.
-    pub(crate) fn enter(&self) -> impl Drop + '_ {
-        self.0.enter()
-    }
-
-    pub(crate) fn in_scope<T>(&self, call: impl FnOnce() -> T) -> T {
-        self.0.in_scope(call)
-    }
+/// Makes the span of a run. Only the span has the name of the event; the messages inside of the span do not repeat it.
+/// So the level of the span is `error`: even a filter that keeps only errors keeps the span.
+pub(crate) fn run_span(about: About<'_>, instance: Option<&str>) -> Span {
+    tracing::error_span!(
+        target: "soloist",
+        "run",
+        event = about.event,
+        occurrence = about.occurrence.map(|occurrence| display(Rfc3339(occurrence))),
+        backfill = about.is_backfill.then_some(true),
+        host = &*this_host(),
+        pid = std::process::id(),
+        instance,
+    )
 }
 
 /// Emits an event of `tracing`, which has a level, fields and a message.

@@ -12,7 +12,7 @@ use crate::hold::release_on_drop::ReleaseOnDrop;
 use crate::hold::renewal_thread::RenewalThread;
 use crate::lease::{request::Lease, term::Renewal, term::Term};
 use crate::observe::notice::{About, Step};
-use crate::observe::tell::trace::{self, TraceSpan, print_unless_logged};
+use crate::observe::tell::trace::{self, Span, print_unless_logged, run_span};
 use crate::outcome::cancel::CancelReason;
 use crate::outcome::fault::{Fault, Hook, HookFailure};
 use crate::outcome::no_retry::NoRetry;
@@ -35,13 +35,13 @@ const BLOCKED: &str = "the caller of the schedule blocks the only thread of the 
 /// A planned run whose admission is not decided yet.
 pub(super) struct PendingRun<'a> {
     pub(super) planned: &'a PlannedRun<'a>,
-    pub(super) span: TraceSpan,
+    pub(super) span: Span,
 }
 
 /// A run that was admitted, or that needs no admission. The value exists until the result of the run is recorded.
 pub(super) struct ActiveRun<'a> {
     pub(super) planned: &'a PlannedRun<'a>,
-    pub(super) span: TraceSpan,
+    pub(super) span: Span,
     run: Run,
     held: ReleaseOnDrop,
     stage: RunStage<'a>,
@@ -70,7 +70,7 @@ enum RunStage<'a> {
 impl<'a> PendingRun<'a> {
     pub(super) fn new(planned: &'a PlannedRun<'a>) -> Self {
         let instance = planned.context.schedule.instance.as_deref();
-        Self { planned, span: TraceSpan::of_run(About::from(&planned.id), instance) }
+        Self { planned, span: run_span(About::from(&planned.id), instance) }
     }
 
     /// Records that the run was skipped, with the reason.
@@ -124,7 +124,7 @@ impl<'a> ActiveRun<'a> {
 
     /// Returns the future or the retry for which the run waits, with the run and its span. `None`: the run does not
     /// wait.
-    pub(super) fn awaited(&mut self) -> Option<(&mut AwaitedPart<'a>, &Run, &TraceSpan)> {
+    pub(super) fn awaited(&mut self) -> Option<(&mut AwaitedPart<'a>, &Run, &Span)> {
         let Self { run, span, stage: RunStage::Awaits(part), .. } = self else { return None };
         Some((part, run, span))
     }
@@ -195,7 +195,7 @@ impl<'a> ActiveRun<'a> {
         let Self { planned, held, .. } = self;
         let (PlannedRun { event, clock, context, .. }, token) = (*planned, self.outcome.token);
         if let Some(shutdown) = &context.schedule.shutdown {
-            let Ok(watched) = shutdown.watch(&self.run) else { return };
+            let Some(watched) = shutdown.watch(&self.run) else { return };
             self.watched = Some(watched);
         }
         let took = held.decided_in();

@@ -71,7 +71,7 @@ impl RetryWait<'_> {
     /// Returns the time of the next check. `None`: the wait is over.
     pub(super) fn next_look(&self) -> Option<Moment> {
         let is_over = self.waiting.sleep_until(self.until).is_zero()
-            || self.planned.context.is_shutting_down()
+            || self.planned.context.schedule.is_shutting_down()
             || self.held.reason_at(self.held.now()).is_some();
         (!is_over).then(|| self.until.min(self.held.end()))
     }
@@ -129,7 +129,7 @@ impl PlannedRun<'_> {
         if let Some(reason) = run.held().reason() {
             return Err(reason.into());
         }
-        if self.context.is_shutting_down() {
+        if self.context.schedule.is_shutting_down() {
             return Err(NoRetry::ShuttingDown);
         }
         let (began, since) = start;

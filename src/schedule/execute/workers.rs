@@ -172,7 +172,7 @@ pub(super) fn start_thread<'scope>(
     name: &str,
     work: impl FnOnce() + Send + 'scope,
 ) -> bool {
-    let tick = trace::TraceSpan::current();
+    let tick = trace::Span::current();
     let started = threads::start_in(scope, name, move || {
         let _in_span = contain(|| tick.enter());
         work();

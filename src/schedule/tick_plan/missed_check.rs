@@ -24,7 +24,7 @@ pub(crate) fn check_missed(candidates: Vec<PlannedRun<'_>>) -> Vec<PlannedRun<'_
     let (mut missed, mut asked) = (Vec::new(), Vec::new());
     for planned in candidates {
         match run_admission::ask_filters(&planned) {
-            _ if planned.context.is_shutting_down() => planned.end_catch_up(),
+            _ if planned.context.schedule.is_shutting_down() => planned.end_catch_up(),
             Ok(()) => asked.push(planned),
             Err(SkipReason::Filtered(_)) => planned.end_catch_up(),
             Err(reason) => missed.push(PlannedRun { missed: Some(Missed::Unknown(reason)), ..planned }),

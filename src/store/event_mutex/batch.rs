@@ -123,6 +123,12 @@ impl Batch {
         of_releases.or_else(|| self.admissions.iter().find_map(Slot::outage))
     }
 
+    /// Returns whether each release and each admission has an answer.
+    pub(super) fn is_answered(&self) -> bool {
+        self.releases.iter().all(|slot| slot.answer.is_some())
+            && self.admissions.iter().all(|slot| slot.answer.is_some())
+    }
+
     /// Takes the answer to the admission at index `at`.
     pub(crate) fn take_admission(&mut self, at: usize) -> Result<Admitted, MutexError> {
         self.admissions[at].take_answer(|asked| no_answer(asked.attempted(), None))
@@ -244,8 +250,13 @@ pub(crate) fn attempted_release(lease: &Lease) -> String {
 /// Turns the store's answer into the result of a release. A failure is logged here, because a guard that is dropped
 /// can't return an error.
 pub(crate) fn released(lease: &Lease, minimum_hold: Option<Term>, answer: Result<bool, MutexError>) -> Release {
-    if let Err(error) = &answer {
-        trace::not_released(lease.name(), error);
+    match (answer, minimum_hold) {
+        (Ok(true), None) => Release::Released,
+        (Ok(true), Some(left)) => Release::HeldFor(left),
+        (Ok(false), _) => Release::Lost,
+        (Err(error), _) => {
+            trace::not_released(lease.name(), &error);
+            Release::Failed(error)
+        }
     }
-    Release::of(minimum_hold, answer)
 }

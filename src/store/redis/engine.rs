@@ -10,7 +10,7 @@ use redis::{Cmd, Value, cmd};
 
 use super::address::Address;
 use super::connection::{CARRY_OUT, Connection, LOOK};
-use super::entry::{Prefix, beginning_of_entry, end_of_entry, held_for, holder, since};
+use super::entry::{Prefix, beginning_of_entry, end_of_entry, held_for, holder};
 use super::server_error::{OUT_OF_MEMORY, not_understood, read, refused, unless_refused};
 use super::topology;
 use crate::base::error::InvalidOptions;
@@ -114,13 +114,13 @@ impl RedisEngine {
                 End::After(term) => call.arg(millis(*term)),
             };
         }
-        let since = since(instant(clock.at(now)));
+        let since = instant(clock.at(now));
         for admission in admissions {
             call.arg(beginning_of_entry(admission.owner())).arg(admission.excluded_by().len());
             for request in [admission.claim(), admission.lease()] {
                 call.arg(request.map_or(0, |request| millis(request.term())));
             }
-            call.arg(end_of_entry(&since, admission.occurrence(), admission.label().map(|label| &**label)));
+            call.arg(end_of_entry(since, admission.occurrence(), admission.label().map(|label| &**label)));
         }
         call
     }

@@ -89,17 +89,13 @@ pub(super) fn beginning_of_entry(owner: Owner) -> String {
     beginning
 }
 
-/// Returns the part of an entry that has the time of the grant, as this process estimates the server's time, and the
-/// process id. The owner, the token and the term come before it.
-pub(super) fn since(time: DateTime<Utc>) -> String {
-    format!(" since={} pid={}", time.to_rfc3339_opts(SecondsFormat::Millis, true), std::process::id())
-}
-
-/// Returns the end of an entry: the part `since`, the occurrence, and the text about this process.
-pub(super) fn end_of_entry(since: &str, occurrence: Option<DateTime<Utc>>, label: Option<&Label>) -> String {
+/// Returns the end of an entry, behind the owner, the token and the term: the time of the grant, as this process
+/// estimates the server's time; the process id; the occurrence; and the text about this process.
+pub(super) fn end_of_entry(since: DateTime<Utc>, occurrence: Option<DateTime<Utc>>, label: Option<&Label>) -> String {
     let mut end = String::with_capacity(200);
-    end.push_str(since);
     // Writing to a text never fails.
+    let since = since.to_rfc3339_opts(SecondsFormat::Millis, true);
+    let _ = write!(end, " since={since} pid={}", std::process::id());
     if let Some(occurrence) = occurrence {
         let _ = write!(end, " for={occurrence:?}");
     }
@@ -163,7 +159,7 @@ mod tests {
         let owner = Owner::unique();
         let (application, reason) = (Some("my shop".into()), Some("host=a b".into()));
         let label = Label { application, reason, ..Label::default() };
-        let entry = format!("v1 {owner} token=17 term=2000{}", end_of_entry(&since(now), Some(now), Some(&label)));
+        let entry = format!("v1 {owner} token=17 term=2000{}", end_of_entry(now, Some(now), Some(&label)));
         let holder_of = |entry: &str| holder(entry.as_bytes(), 1_500, now).ok();
         let read = holder_of(&entry).unwrap();
         assert_eq!((read.owner(), read.token().get(), read.since()), (owner, 17, now));
@@ -182,7 +178,7 @@ mod tests {
     #[test]
     fn a_token_that_is_ahead_of_the_clock_does_not_say_for_how_long_a_name_was_taken() {
         let now = DateTime::from_timestamp(1_772_366_400, 0).unwrap();
-        let end = end_of_entry(&since(now - Duration::from_secs(5)), None, None);
+        let end = end_of_entry(now - Duration::from_secs(5), None, None);
         let held_for =
             |token: i64| super::held_for(format!("v1 {} token={token} term=9{end}", Owner::unique()).as_bytes(), now);
         assert_eq!(held_for(now.timestamp_micros() - 7_000_001), Some(Duration::from_micros(7_000_001)));
