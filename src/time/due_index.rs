@@ -157,7 +157,10 @@ impl Group {
         if self.once && self.zone.small_change(now.timestamp()).is_some() {
             self.each_due_near_change(minute.timestamp(), |at| found(self.events[at], tick));
         } else {
-            self.each_due(&CivilMinute::of(&tick.local().naive_local()), |at| found(self.events[at], tick));
+            let local = tick.local();
+            // At the ends of chrono's range, `naive_local` would panic.
+            let civil = local.naive_utc().checked_add_offset(*local.offset()).unwrap_or(local.naive_utc());
+            self.each_due(&CivilMinute::of(&civil), |at| found(self.events[at], tick));
         }
     }
 
