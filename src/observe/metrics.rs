@@ -33,14 +33,13 @@ use crate::outcome::skip_reason::SkipReason;
 /// # }
 /// ```
 #[derive(Debug, Default)]
-pub struct Metrics {
-    _private: (),
-}
+#[non_exhaustive]
+pub struct Metrics;
 
 impl Metrics {
     /// Returns the observer.
     pub fn new() -> Self {
-        Self::default()
+        Self
     }
 }
 

@@ -263,7 +263,7 @@ impl fmt::Display for RunOutcome {
 impl fmt::Display for Reading<'_, RunOutcome> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(outcome, time) = self;
-        let took = &format!("{}{}", HumanDuration(outcome.took), and_attempts(outcome.attempts()));
+        let took = &format!("{}{}", HumanDuration(outcome.took), attempts_suffix(outcome.attempts()));
         let write_requester = |f: &mut fmt::Formatter<'_>| match outcome.asked_to_stop_by() {
             Some(holder) => write!(f, ": {}", Reading(holder, *time)),
             None => Ok(()),
@@ -294,7 +294,7 @@ impl fmt::Display for Reading<'_, RunOutcome> {
                 write!(f, "{} after {took}", Exited(*status))?;
             }
             Ended::TimedOut { limit, fault } => {
-                write!(f, "timed out after {}{}", HumanDuration(*limit), and_attempts(outcome.attempts()))?;
+                write!(f, "timed out after {}{}", HumanDuration(*limit), attempts_suffix(outcome.attempts()))?;
                 let late = outcome.took.saturating_sub(*limit);
                 if late >= STOPPED_AT_ONCE {
                     write!(f, ", and stopped {} later", HumanDuration(late))?;
@@ -359,7 +359,7 @@ impl fmt::Display for Reading<'_, RunOutcome> {
 
 /// Returns the number of attempts as a text that follows a time: ` and 2 attempts`. The text is empty unless there were
 /// several attempts.
-pub(super) fn and_attempts(attempts: u32) -> String {
+pub(super) fn attempts_suffix(attempts: u32) -> String {
     if attempts > 1 { format!(" and {attempts} attempts") } else { String::new() }
 }
 

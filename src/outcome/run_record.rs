@@ -8,7 +8,7 @@ use chrono::{DateTime, Utc};
 use crate::base::escape::OneLine;
 use crate::lease::label::{self, BACKFILL, LONGEST, Label, ProcessInWords, this_host, this_instance};
 use crate::lease::{owner::Owner, token::FencingToken};
-use crate::outcome::run_outcome::and_attempts;
+use crate::outcome::run_outcome::attempts_suffix;
 use crate::time::clock::shown::{HumanDuration, to_the_second};
 
 pub(crate) mod numbered_record;
@@ -235,8 +235,8 @@ impl fmt::Display for RunRecord {
         let took = HumanDuration((*at - self.started).to_std().unwrap_or_default());
         match result {
             OutcomeKind::NotStarted => write!(f, "{result}")?,
-            OutcomeKind::Succeeded => write!(f, "{result} in {took}{}", and_attempts(self.attempts))?,
-            _ => write!(f, "{result} after {took}{}", and_attempts(self.attempts))?,
+            OutcomeKind::Succeeded => write!(f, "{result} in {took}{}", attempts_suffix(self.attempts))?,
+            _ => write!(f, "{result} after {took}{}", attempts_suffix(self.attempts))?,
         }
         write!(f, " on {process}")?;
         error.as_ref().map_or(Ok(()), |error| write!(f, ": {error}"))

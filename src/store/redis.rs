@@ -12,7 +12,7 @@
 //! A call begins in this file, and passes through these files in this order: `server/server_mutex.rs` (the meaning of
 //! an answer), `server/attempts.rs` (the attempts), `engine.rs` (the requests and their replies; `entry.rs` writes the keys
 //! and the values), and `connection.rs` (the driver's commands, its parser, and the socket). On the server,
-//! `scripts/carry_out.lua` decides.
+//! `scripts/carry_out.lua` decides. If the URL has `?wait=`, `wait_for_replicas.rs` then waits for the replicas.
 //!
 //! `topology.rs` finds the server for a new connection. It asks Sentinels for the primary, or asks a node of a cluster
 //! which node has the slot. After a failover, a connection breaks, or its server answers `MOVED` or `READONLY`. The

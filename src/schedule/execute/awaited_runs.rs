@@ -112,7 +112,6 @@ pub(super) fn perform_here(run: &mut ActiveRun<'_>) {
 }
 
 /// Waits on this thread until the run's task or wait has ended.
-#[cold]
 fn await_here(run: &mut ActiveRun<'_>) {
     let (sender, arrivals) = unbounded();
     let sender = Arc::new(ArrivalSender(sender));
