@@ -54,10 +54,10 @@ pub(crate) fn steers_or_hides(char: char) -> bool {
         || matches!(char, '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
-/// Encodes `%`, and the characters that pass `is_encoded`: each of their bytes becomes `%XX`. All other characters stay
-/// readable.
-pub(crate) fn percent_encoded(text: &str, is_encoded: impl Fn(char) -> bool) -> Cow<'_, str> {
-    let is_encoded = |char: char| char == '%' || is_encoded(char);
+/// Encodes `%`, control characters, and the characters in `others`: each of their bytes becomes `%XX`. All other
+/// characters stay readable.
+pub(crate) fn percent_encoded<'a>(text: &'a str, others: &[char]) -> Cow<'a, str> {
+    let is_encoded = |char: char| char == '%' || char.is_control() || others.contains(&char);
     if !text.contains(is_encoded) {
         return text.into();
     }

@@ -85,28 +85,45 @@ struct Process {
 
 impl Process {
     fn this() -> Self {
-        notice_forks();
-        Self { id: process::id(), forks: FORKS.load(Ordering::Relaxed) }
+        Self { id: process_id(), forks: FORKS.load(Ordering::Relaxed) }
     }
 }
 
-/// Registers the handler that counts forks. Later calls do nothing.
+/// The id of this process, or zero: no thread of this process has asked for the id yet.
+static ID: AtomicU32 = AtomicU32::new(0);
+
+/// Returns the id of this process. The system is asked once in each process, because a protected run in memory needs
+/// the id several times, and would spend a quarter of its time on these calls.
+pub(crate) fn process_id() -> u32 {
+    match ID.load(Ordering::Relaxed) {
+        0 => {
+            if forks_are_noticed() {
+                ID.store(process::id(), Ordering::Relaxed);
+            }
+            process::id()
+        }
+        id => id,
+    }
+}
+
+/// Registers the handler that notices forks. Later calls only return the result of the first call. `false`: there is no
+/// memory for the handler. Then only the ids tell processes apart.
 #[cfg(unix)]
-fn notice_forks() {
+fn forks_are_noticed() -> bool {
     extern "C" fn in_the_child() {
+        ID.store(0, Ordering::Relaxed);
         FORKS.fetch_add(1, Ordering::Relaxed);
     }
 
-    static NOTICED: std::sync::Once = std::sync::Once::new();
-    NOTICED.call_once(|| {
-        // This fails only if there is no memory for the handler. Then only the process ids tell processes apart.
-        let _ = crate::base::system::at_fork(in_the_child);
-    });
+    static NOTICED: OnceLock<bool> = OnceLock::new();
+    *NOTICED.get_or_init(|| crate::base::system::at_fork(in_the_child))
 }
 
-/// Counts nothing, because this system has no `fork`.
+/// Returns `true`, because this system has no `fork`.
 #[cfg(not(unix))]
-fn notice_forks() {}
+fn forks_are_noticed() -> bool {
+    true
+}
 
 #[cfg(test)]
 mod tests {

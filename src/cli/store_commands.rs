@@ -19,6 +19,7 @@ use crate::lease::holder::Holder;
 use crate::outcome::paused::Pause;
 use crate::outcome::run_record::skip_count::SkipCount;
 use crate::schedule::history::logged_run::LoggedRun;
+use crate::schedule::history::status::waiting_for;
 use crate::schedule::pause::pause_error::PauseError;
 use crate::schedule::schedule::Schedule;
 use crate::store::connect::{Database, connect, missing_directory};
@@ -207,7 +208,7 @@ fn log(schedule: &Schedule, event: &str, is_json: bool) -> Answered {
     let log = Log {
         runs: schedule.runs_of(&definition)?,
         skips: schedule.skips_of(&definition)?,
-        waiting: schedule.waiting_for(&definition)?,
+        waiting: waiting_for(&definition)?,
     };
     if is_json {
         return CommandAnswer::json(&log);

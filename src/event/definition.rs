@@ -13,7 +13,7 @@ use super::add_error::{AddError, AddErrorKind, Refusal, checked_term, out_of_ran
 use super::catch_up::CatchUp;
 use super::event_builder::{AfterHook, Event};
 use super::filter::{Environments, Filter, named, windows_of};
-use super::protection::claim::{MINUTE, check_live_claims, usual_claim_window};
+use super::protection::claim::{CLAIM_MARGIN, Claim, MINUTE, check_live_claims, usual_claim_window};
 use super::protection::{LeaseTerms, Protection};
 use super::retry::Retry;
 use crate::lease::{name::MutexName, term::Renewal, term::Term};
@@ -61,7 +61,8 @@ pub struct Definition {
     /// Whether the event runs in the environment of the schedule. If not, the event is never due.
     pub(crate) runs_here: bool,
     pub(crate) catch_up: Option<CatchUp>,
-    pub(crate) store: Option<Store>,
+    /// The store of the event: its own, or that of the schedule.
+    pub(crate) store: Store,
     pub(crate) background: bool,
     pub(crate) even_when_paused: bool,
     /// The event is paused after this many failures in a row.
@@ -124,6 +125,11 @@ impl Definition {
     /// Returns the name and the term of the claim on `occurrence`, and its claim window. `None`: the event makes no
     /// claims.
     ///
+    /// The term is the sum of the claim window, [`CLAIM_MARGIN`], the longest jitter and, for a permit, the rest of the
+    /// period. The longest jitter is added because two servers can start one occurrence with different delays. For
+    /// example, `run-one --claim` claims an occurrence without any delay. Or the servers have different definitions of
+    /// the event.
+    ///
     /// The window begins with the tick of the run. The run may request its claim only within the window: after the
     /// window, the claim of a server that has run the occurrence may have expired. With `catch_up`, the window also
     /// covers the time in which other servers read the claim to find missed occurrences.
@@ -134,7 +140,16 @@ impl Definition {
             Some(catch_up) => catch_up.claim_lookup_time(timetable, occurrence).max(*claim_window),
             None => *claim_window,
         };
-        Some((claim.name_and_term(&protection.mutex, name, occurrence, timetable, window), window))
+        let (mutex, event) = (&protection.mutex, Arc::clone(name));
+        let (name, rest) = match claim {
+            Claim::Occurrence => (mutex.claim(event, occurrence), Duration::ZERO),
+            Claim::Period(period) => {
+                let (name, rest) = period.permit(occurrence, &timetable.zone);
+                (mutex.permit(event, name), rest)
+            }
+        };
+        let term = Term::new(rest + timetable.jitter.longest() + window + CLAIM_MARGIN).unwrap_or(Term::MAX);
+        Some(((name, term), window))
     }
 
     pub(crate) fn has_windows(&self) -> bool {
@@ -204,20 +219,23 @@ impl fmt::Debug for Definition {
 }
 
 impl Event {
-    /// Validates the event for a schedule in this `environment`. `usual_zone` and `usual_term` are the schedule's
-    /// defaults, for an event that does not set its own zone or term.
+    /// Validates the event for a schedule in this `environment`. `usual_store`, `usual_zone` and `usual_term` are the
+    /// schedule's defaults, for an event that does not set its own store, zone or term.
     pub(crate) fn define(
         self,
+        usual_store: &Store,
         usual_zone: &Zone,
         usual_term: Term,
         environment: Option<&str>,
     ) -> Result<Definition, AddError> {
         let name = Arc::clone(&self.name);
-        self.validated(usual_zone, usual_term, environment).map_err(|refusal| AddError::new(&name, refusal))
+        let defined = self.validated(usual_store, usual_zone, usual_term, environment);
+        defined.map_err(|refusal| AddError::new(&name, refusal))
     }
 
     fn validated(
         mut self,
+        usual_store: &Store,
         usual_zone: &Zone,
         usual_term: Term,
         environment: Option<&str>,
@@ -286,7 +304,7 @@ impl Event {
             environments: self.environments,
             runs_here,
             catch_up,
-            store: self.store,
+            store: self.store.unwrap_or_else(|| usual_store.clone()),
             background: self.background,
             even_when_paused: self.even_when_paused,
             failure_limit: self.failure_limit,

@@ -1,16 +1,12 @@
-//! The validated protections of an event: its lease, its claim, its queue, and its outage policy. The protections make
-//! the admissions of a run. With `at_most`, each lease is a slot.
+//! The validated protections of an event: its lease, its claim, its queue, and its outage policy. With
+//! `at_most`, each lease is a slot.
 
 use std::ops::RangeInclusive;
-use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
-
 use crate::lease::term::{Renewal, Term};
-use crate::lease::{label::Label, name::MutexName, owner::Owner, request::LeaseRequest};
-use crate::store::event_mutex::admission::Admission;
-use crate::time::clock::{moment::Moment, shown::HumanDuration};
+use crate::lease::{name::MutexName, owner::Owner};
+use crate::time::clock::shown::HumanDuration;
 
 pub(crate) mod claim;
 pub(crate) mod overlap;
@@ -94,48 +90,8 @@ impl Protection {
         if self.lease.is_some() { &self.slots } else { &[] }
     }
 
-    /// Calls `ask` with each admission that a run requests at `now`. The run needs only one of these admissions. For a
-    /// run by hand, `occurrence` and `claim` are `None`.
-    pub(crate) fn each_admission(
-        &self,
-        occurrence: Option<DateTime<Utc>>,
-        claim: Option<&(MutexName, Term)>,
-        label: Option<&Arc<Label>>,
-        now: Moment,
-        mut ask: impl FnMut(Admission),
-    ) {
-        let request = |name, term| {
-            let request = LeaseRequest::asked_at(name, term, now).labelled(label);
-            if let Some(occurrence) = occurrence { request.for_occurrence(occurrence) } else { request }
-        };
-        // All admissions of the run have the same claim. A claim is granted only once, so the run gets only one slot.
-        let of_one_attempt = (self.slots.len() > 1 && claim.is_none()).then(|| self.claim_of_one_attempt());
-        let claim = claim.or(of_one_attempt.as_ref());
-        for slot in &self.slots {
-            self.admission(slot, claim, request).into_iter().for_each(&mut ask);
-        }
-    }
-
-    fn admission(
-        &self,
-        lease: &MutexName,
-        claim: Option<&(MutexName, Term)>,
-        request: impl Fn(MutexName, Term) -> LeaseRequest,
-    ) -> Option<Admission> {
-        match (self.lease.map(|lease| lease.term), claim) {
-            (None, None) => None,
-            (Some(term), None) => Some(Admission::lease_only(request(lease.clone(), term))),
-            (None, Some((claim, term))) => Some(Admission::claim_only(request(claim.clone(), *term))),
-            (Some(term), Some((claim, claim_term))) => {
-                let lease = request(lease.clone(), term);
-                let claim = lease.with(claim.clone(), *claim_term);
-                Some(Admission::both(lease, claim))
-            }
-        }
-    }
-
     /// Returns a claim with a unique name, so that no other run makes this claim.
-    fn claim_of_one_attempt(&self) -> (MutexName, Term) {
+    pub(crate) fn claim_of_one_attempt(&self) -> (MutexName, Term) {
         (self.mutex.mark(self.mutex.mutex(), format!("attempt {}", Owner::unique())), ATTEMPT)
     }
 }

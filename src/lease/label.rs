@@ -67,7 +67,7 @@ pub(crate) fn text(host: &str, Label { application, instance, timetable, reason 
 }
 
 fn encoded(part: &str) -> Cow<'_, str> {
-    percent_encoded(part, |char| char == ' ' || char.is_control())
+    percent_encoded(part, &[' '])
 }
 
 /// Parses the text that a store keeps into the host and the label. The text may be only the name of a host.

@@ -59,12 +59,7 @@ impl LeaseRequest {
     /// # }
     /// ```
     pub fn new(name: MutexName, term: Term, clock: &Clock) -> Self {
-        Self::asked_at(name, term, clock.moment())
-    }
-
-    /// Makes a request with a new owner. `now` is the moment that the caller has just read from the clock.
-    pub(crate) fn asked_at(name: MutexName, term: Term, now: Moment) -> Self {
-        Self::by(Owner::unique(), name, term, now)
+        Self::by(Owner::unique(), name, term, clock.moment())
     }
 
     /// Makes a request for an existing owner.
@@ -123,8 +118,8 @@ impl LeaseRequest {
     }
 
     /// Returns this request with the occurrence of the run, which the [holder](crate::store::Holder::occurrence) then
-    /// shows. A tick adds the occurrence to its requests for leases and for places in a queue. Other ticks read this
-    /// occurrence, so that an earlier occurrence never replaces the run of a later occurrence.
+    /// shows. A tick adds the occurrence to its requests. Other ticks read this occurrence, so that an earlier
+    /// occurrence never replaces the run of a later occurrence.
     ///
     /// ```
     /// use chrono::DateTime;

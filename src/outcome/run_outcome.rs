@@ -63,10 +63,15 @@ pub(crate) struct OutcomeDetails {
 }
 
 impl RunOutcome {
-    /// Returns an outcome without details.
-    pub(crate) fn new(ended: Ended, token: Option<FencingToken>) -> Self {
-        Self { ended, took: Duration::ZERO, cancelled: None, token, release: None, details: None }
-    }
+    /// The outcome of a run before its task was called.
+    pub(crate) const NOT_STARTED: Self = Self {
+        ended: Ended::NotStarted,
+        took: Duration::ZERO,
+        cancelled: None,
+        token: None,
+        release: None,
+        details: None,
+    };
 
     /// Returns the details, so that the caller can change them.
     pub(crate) fn details_mut(&mut self) -> &mut OutcomeDetails {
@@ -434,8 +439,9 @@ mod tests {
                 exit: Some(CommandExit { status, output: None, file: None }),
                 ..OutcomeDetails::default()
             })),
+            ended: Ended::TimedOut { limit, fault },
             took: limit,
-            ..RunOutcome::new(Ended::TimedOut { limit, fault }, None)
+            ..RunOutcome::NOT_STARTED
         };
         assert_eq!(outcome.to_string(), "timed out after 30.0 s; exited with 3");
     }

@@ -8,22 +8,21 @@ use super::tick_plan::planned_run::PlannedRun;
 use crate::base::catch_panic::contain;
 use crate::base::error::MutexError;
 use crate::event::catch_up::Missed;
+use crate::event::definition::Definition;
 use crate::event::filter::{Filter, named};
 use crate::event::protection::OutagePolicy;
 use crate::hold::held_lease::{HeldBy, HeldLease};
 use crate::hold::release_on_drop::ReleaseOnDrop;
 use crate::hold::renewal_thread::RenewalThread;
-use crate::lease::{name::MutexName, request::Lease};
+use crate::lease::name::MutexName;
 use crate::observe::notice::Step;
 use crate::outcome::{run_outcome::OutcomeDetails, skip_reason::SkipReason};
 use crate::store::event_mutex::admission::{Admission, Admitted, Grant};
 use crate::store::event_mutex::batch::Batch;
-use crate::task::run::Run;
 use crate::time::clock::moment::Moment;
 
 /// A run that was admitted, with its lease and claim. When this value is dropped, the lease is released.
 pub(crate) struct AdmittedRun {
-    pub(crate) run: Run,
     pub(crate) held: ReleaseOnDrop,
     /// The details of the outcome that are known before the start: the wait in the queue, or the error of the store if
     /// the run is unprotected.
@@ -68,11 +67,24 @@ pub(super) fn add_admissions(
     if allowed.is_some_and(|allowed| now.since(planned.context.began) > allowed) {
         return Err(SkipReason::TooLate);
     }
-    let occurrence = (!planned.is_by_hand()).then_some(planned.id.occurrence);
-    let (claim, label) = (planned.claim.as_ref(), planned.label.as_ref());
-    planned.event.protection.each_admission(occurrence, claim, label, now, |admission| {
+    let protection = &planned.event.protection;
+    // All admissions of the run have the same claim. A claim is granted only once, so the run gets only one slot.
+    let has_own_claim = planned.claim.is_none() && protection.slots.len() > 1;
+    let own_claim = has_own_claim.then(|| protection.claim_of_one_attempt());
+    let claim = planned.claim.as_ref().or(own_claim.as_ref());
+    for slot in &protection.slots {
+        let lease = protection.lease.map(|lease| planned.request(slot.clone(), lease.term));
+        let admission = match (lease, claim) {
+            (None, None) => continue,
+            (Some(lease), None) => Admission::lease_only(lease),
+            (None, Some((claim, term))) => Admission::claim_only(planned.request(claim.clone(), *term)),
+            (Some(lease), Some((claim, term))) => {
+                let claim = lease.with(claim.clone(), *term);
+                Admission::both(lease, claim)
+            }
+        };
         batch.admit(places.iter().cloned().fold(unless_paused(planned, admission), Admission::unless));
-    });
+    }
     Ok(())
 }
 
@@ -146,14 +158,6 @@ fn apply_outage_policy(planned: &PlannedRun<'_>, error: MutexError) -> Result<Ad
     Ok(AdmittedRun { details: Some(Box::new(details)), ..begin_run(planned, None, planned.clock.moment()) })
 }
 
-/// Returns the lease and the claim of a run that has not started. The caller releases both without a minimum hold.
-fn not_started(mut admitted_run: AdmittedRun) -> impl Iterator<Item = Lease> + use<> {
-    admitted_run.held.disarm();
-    let held = admitted_run.run.held();
-    let lease = held.lease().cloned().map(|lease| held.begin_release().unwrap_or(lease));
-    lease.into_iter().chain(held.claim().cloned())
-}
-
 /// Begins the run and the renewal of its lease. Refuses the run if the grant came too late. Also refuses the run if
 /// this process still renews a lease of this name: the store has granted a held name again, so the store has lost its
 /// data.
@@ -163,22 +167,27 @@ fn accept_grant(
     now: Moment,
     unused: &mut Batch,
 ) -> Result<AdmittedRun, SkipReason> {
-    let admitted_run = begin_run(planned, Some(grant), now);
-    let held = admitted_run.run.held();
-    let Some(terms) = planned.event.protection.lease else { return Ok(admitted_run) };
-    if held.lease().is_some() && held.deadline_at(held.granted_at).is_none() {
-        let error = MutexError::granted_too_late(format!("admit {}", planned.event.protection.mutex));
+    let Definition { protection, stopping, .. } = planned.event;
+    if let Some(late) = grant.lease().filter(|lease| lease.deadline().minus(*stopping) <= now) {
+        let error = MutexError::granted_too_late(format!("admit {}", protection.mutex));
         let decision = apply_outage_policy(planned, error);
+        unused.release(late.clone());
         // A run that starts without its lease keeps its claim, so that no other server runs the occurrence.
-        let claim = held.claim().map(|claim| claim.name().clone());
-        let is_used = |lease: &Lease| decision.is_ok() && Some(lease.name()) == claim.as_ref();
-        not_started(admitted_run).filter(|lease| !is_used(lease)).for_each(|lease| unused.release(lease));
+        if let Some(claim) = grant.claim().filter(|_| decision.is_err()) {
+            unused.release(claim.clone());
+        }
         return decision;
     }
-    match RenewalThread::of(planned.store, planned.clock).keep(planned.store, held, terms.renewal) {
-        Ok(()) => Ok(admitted_run),
+    let mut admitted = begin_run(planned, Some(grant), now);
+    let Some(terms) = protection.lease else { return Ok(admitted) };
+    let renewals = RenewalThread::of(planned.store, planned.clock);
+    match renewals.keep(planned.store, &admitted.held, terms.renewal) {
+        Ok(()) => Ok(admitted),
         Err(holder) => {
-            not_started(admitted_run).for_each(|lease| unused.release(lease));
+            admitted.held.disarm();
+            let lease = admitted.held.begin_release().map(|(lease, _)| lease);
+            let granted = lease.into_iter().chain(admitted.held.claim().cloned());
+            granted.for_each(|lease| unused.release(lease));
             Err(SkipReason::Overlapping(Some(holder)))
         }
     }
@@ -191,7 +200,6 @@ pub(crate) fn begin_run(planned: &PlannedRun<'_>, grant: Option<Grant>, now: Mom
         held.by = HeldBy::ReplaceableRun;
     }
     held.observed = planned.context.schedule.observers.of_run(&planned.id, held.owner());
-    let run = Run::new(planned.id.clone(), planned.lateness, held);
-    let held = ReleaseOnDrop::new(Arc::clone(&planned.store.mutex), Arc::clone(run.held()));
-    AdmittedRun { run, held, details: None }
+    let held = ReleaseOnDrop::new(Arc::clone(&planned.store.mutex), Arc::new(held));
+    AdmittedRun { held, details: None }
 }

@@ -233,7 +233,7 @@ impl Schedule {
             return;
         }
         let registry = self.events.registry();
-        if self.told_of.fetch_max(registry.version, Ordering::Relaxed) < registry.version {
+        if self.told_of.fetch_max(registry.version + 1, Ordering::Relaxed) <= registry.version {
             let events: Vec<&str> = registry.names().collect();
             self.observers.tell(About::default(), &Step::Begins { events: &events });
         }

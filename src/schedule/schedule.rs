@@ -112,7 +112,7 @@ impl Schedule {
         let store = Store::new(mutex);
         Self {
             clock: store.mutex.clock(),
-            events: Arc::new(LiveEvents::new(store.id)),
+            events: Arc::default(),
             store,
             lease_term: Term::DEFAULT,
             zone: Ok(Zone::UTC),

@@ -160,15 +160,15 @@ impl Command {
             let group = Processes::start(command, orphan, run.grace());
             let mut group = group.map_err(|error| Fault::not_started(self.not_started(&error)))?;
             #[cfg(all(unix, feature = "cli"))]
-            let _shared = terminal.map(|terminal| terminal.share(scope, group.leader(), run.held()));
+            let _shared = terminal.map(|terminal| terminal.share(scope, group.leader(), &run.held));
             let mut end = stopping::LeaderEnd { leader: group.leader(), is_watched: false, has_come: Arc::default() };
-            let (leader, has_come, held) = (group.leader(), Arc::clone(&end.has_come), Arc::clone(run.held()));
+            let (leader, has_come, held) = (group.leader(), Arc::clone(&end.has_come), Arc::clone(&run.held));
             let wait = move || {
                 leader.wait();
                 held.change(|| has_come.store(true, Ordering::Release));
             };
             end.is_watched = threads::start_in(scope, "soloist-command", wait).is_ok();
-            let stopped = stopping::wait_for_end(&mut group, run.held(), &end, run.grace(), self.in_place);
+            let stopped = stopping::wait_for_end(&mut group, &run.held, &end, run.grace(), self.in_place);
             let status = group.end();
             let output = listener.map(Listener::heard).or_else(|| file.as_ref()?.tail());
             let file = file.map(|file| file.path);
@@ -200,7 +200,7 @@ impl Command {
             Some(Rfc3339(run.occurrence()).to_string()),
             run.is_backfill().then(|| "1".to_owned()),
             Some(run.attempt().to_string()),
-            run.held().owner().map(|owner| owner.to_string()),
+            run.held.owner().map(|owner| owner.to_string()),
             run.fencing_token().map(|token| token.to_string()),
             run.slot().map(|slot| slot.to_string()),
         ];

@@ -81,10 +81,10 @@ impl PreparedTask {
     /// time `changed` is woken. `on_end` is called once, on the thread on which the task ends.
     pub(crate) fn start(self, changed: &Waker, on_end: impl FnOnce(TaskEnd) + Send + 'static) -> Arc<TaskControl> {
         let Self { work, control, span, runtime } = self;
-        let waiter = TaskWaiter::new(&control.run.held().signal);
+        let waiter = TaskWaiter::new(&control.run.held.signal);
         waiter.set(changed);
         *control.awaited.lock().unwrap_or_else(PoisonError::into_inner) = Some((Box::new(on_end), waiter));
-        let waiter = TaskWaiter::new(&control.run.held().signal);
+        let waiter = TaskWaiter::new(&control.run.held.signal);
         let future = LeasedFuture { work: Some(work), waiter, control: Arc::clone(&control), span };
         if let Err(message) = contain(|| (runtime.drive)(future)) {
             control.end(Some(Fault::Panicked(message)), false);
@@ -127,7 +127,7 @@ impl TaskControl {
     /// Enforces the end of a cancelled task: wakes the future, and forbids further polls when the grace is over.
     /// Returns the time at which the caller must call again. If the run changes, the caller must call again at once.
     pub(crate) fn enforce(&self) -> Moment {
-        let held = self.run.held();
+        let held = &self.run.held;
         let now = held.now();
         let Some(over) = self.over_at(now) else { return held.end() };
         if now < over {
@@ -157,11 +157,11 @@ impl TaskControl {
 
     /// Returns the time at which the task must have ended. `None`: the run is not cancelled.
     fn over_at(&self, now: Moment) -> Option<Moment> {
-        self.run.held().over_at(now, self.run.grace(), ENDING_TAKES)
+        self.run.held.over_at(now, self.run.grace(), ENDING_TAKES)
     }
 
     fn is_over(&self) -> bool {
-        let now = self.run.held().now();
+        let now = self.run.held.now();
         self.over_at(now).is_some_and(|over| over <= now)
     }
 
@@ -176,7 +176,7 @@ impl TaskControl {
     }
 
     fn cancelled(&self, now: Moment) -> Option<Fault> {
-        let reason = self.run.held().reason_at(now)?;
+        let reason = self.run.held.reason_at(now)?;
         Some(self.failed(Cancelled::new(reason)))
     }
 
@@ -221,7 +221,7 @@ impl Future for LeasedFuture {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
-        let held = Arc::clone(this.control.run.held());
+        let held = Arc::clone(&this.control.run.held);
         let Some(work) = &mut this.work else { return Poll::Ready(()) };
         this.waiter.set(context.waker()); // Before `begin_poll` checks the run, so that no change is missed.
         if !this.control.begin_poll() {
@@ -252,7 +252,7 @@ impl Future for LeasedFuture {
 impl Drop for LeasedFuture {
     fn drop(&mut self) {
         if self.work.is_some() {
-            let cancelled = self.control.cancelled(self.control.run.held().now());
+            let cancelled = self.control.cancelled(self.control.run.held.now());
             let _ = self.end(cancelled.or_else(|| Some(self.control.failed(TaskDropped))));
         }
     }
@@ -298,7 +298,7 @@ mod tests {
         let began = clock.moment();
         let held = HeldLease::new(clock, Some(Grant::of(lease)), began, None, Duration::from_secs(5) + ENDING_TAKES);
         let id = RunId { event: "reports".into(), occurrence: DateTime::UNIX_EPOCH, is_backfill: false };
-        let run = Run::new(id, Duration::ZERO, held);
+        let run = Run { id, lateness: Duration::ZERO, attempt: 1, held: Arc::new(held) };
         let (ended, end) = channel();
         let on_end = move |end| ended.send(end).expect("the receiver is there");
         task.prepare(&run, &Span::current()).start(Waker::noop(), on_end);

@@ -28,10 +28,12 @@ use crate::outcome::run_record::RunId;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Run {
-    id: RunId,
-    lateness: Duration,
-    attempt: u32,
-    held: Arc<HeldLease>,
+    pub(crate) id: RunId,
+    pub(crate) lateness: Duration,
+    /// The number of the attempt, from 1.
+    pub(crate) attempt: u32,
+    /// The lease of the run, with the reasons that cancel the run.
+    pub(crate) held: Arc<HeldLease>,
 }
 
 /// The time that is reserved after the grace, for the end of a killed command or for the last poll of a future.
@@ -44,20 +46,6 @@ pub(crate) const USUAL_GRACE: Duration = Duration::from_secs(5);
 pub(crate) const LONGEST_GRACE: Duration = Duration::from_secs(60 * 60);
 
 impl Run {
-    pub(crate) fn new(id: RunId, lateness: Duration, held: HeldLease) -> Self {
-        Self { id, lateness, attempt: 1, held: Arc::new(held) }
-    }
-
-    /// Increases the number of the attempt by 1.
-    pub(crate) fn count_attempt(&mut self) {
-        self.attempt += 1;
-    }
-
-    /// Returns the lease of the run, with the reasons that cancel the run.
-    pub(crate) fn held(&self) -> &Arc<HeldLease> {
-        &self.held
-    }
-
     /// Returns the time from the cancellation of the task to its end by force.
     pub(crate) fn grace(&self) -> Duration {
         self.held.stopping.saturating_sub(ENDING_TAKES)

@@ -125,7 +125,7 @@ impl DueIndex {
     pub(crate) fn due(&self, now: DateTime<Utc>, since: DateTime<Utc>) -> Vec<(usize, Tick)> {
         let mut due = Vec::new();
         for group in &self.groups {
-            group.due(now, since, |event, tick| due.push((event, tick)));
+            group.due(now, since, &mut due);
         }
         for single in &self.singles {
             single.due(now, since, |tick| due.push((single.event, tick)));
@@ -148,27 +148,24 @@ impl Group {
         Occurrences { times: &self.times, zone: &self.zone, once: self.once, seconds: Seconds::START }
     }
 
-    fn due(&self, now: DateTime<Utc>, since: DateTime<Utc>, mut found: impl FnMut(usize, Tick)) {
+    /// Adds the events of the group that are due, in insertion order.
+    fn due(&self, now: DateTime<Utc>, since: DateTime<Utc>, due: &mut Vec<(usize, Tick)>) {
         let tick = Tick::at(now, &self.zone);
         let minute = tick.occurrence();
         if minute <= since {
             return;
         }
         if self.once && self.zone.small_change(now.timestamp()).is_some() {
-            self.each_due_near_change(minute.timestamp(), |at| found(self.events[at], tick));
-        } else {
-            let local = tick.local();
-            // At the ends of chrono's range, `naive_local` would panic.
-            let civil = local.naive_utc().checked_add_offset(*local.offset()).unwrap_or(local.naive_utc());
-            self.each_due(&CivilMinute::of(&civil), |at| found(self.events[at], tick));
+            let is_due = |at: &usize| self.is_due_near_change(*at, minute.timestamp());
+            due.extend((0..self.times.len()).filter(is_due).map(|at| (self.events[at], tick)));
+            return;
         }
-    }
-
-    /// Calls `found` with the index of each entry of `times` that is due, in ascending order.
-    ///
-    /// The search works in blocks, with two passes for each block. The first pass visits all times, without branches
-    /// that the processor could mispredict. The second pass visits only the candidates.
-    fn each_due(&self, now: &CivilMinute, mut found: impl FnMut(usize)) {
+        let local = tick.local();
+        // At the ends of chrono's range, `naive_local` would panic.
+        let civil = local.naive_utc().checked_add_offset(*local.offset()).unwrap_or(local.naive_utc());
+        let now = CivilMinute::of(&civil);
+        // The search works in blocks, with two passes for each block. The first pass visits all times, without branches
+        // that the processor could mispredict. The second pass visits only the candidates.
         for (block, start) in self.minutes.chunks(64).zip((0..).step_by(64)) {
             let mut candidates = 0_u64;
             for (at, minutes) in block.iter().enumerate() {
@@ -177,22 +174,19 @@ impl Group {
             while candidates != 0 {
                 let at = start + candidates.trailing_zeros() as usize;
                 candidates &= candidates - 1;
-                if self.times[at].include(now) {
-                    found(at);
+                if self.times[at].include(&now) {
+                    due.push((self.events[at], tick));
                 }
             }
         }
     }
 
-    /// Calls `found` as [`each_due`](Self::each_due) does, for the hours after a clock change. Searches each entry of
-    /// `times`, because the change may have skipped or repeated some times.
+    /// Returns whether the entry `at` of `times` is due in this minute, in the hours after a clock change. Searches the
+    /// occurrences, because the change may have skipped or repeated some times.
     #[cold]
-    fn each_due_near_change(&self, minute: i64, found: impl FnMut(usize)) {
-        let is_due = |at: &usize| {
-            let its_own = Occurrences { times: slice::from_ref(&self.times[*at]), ..self.minutes() };
-            its_own.at_or_after(minute) == Some(minute)
-        };
-        (0..self.times.len()).filter(is_due).for_each(found);
+    fn is_due_near_change(&self, at: usize, minute: i64) -> bool {
+        let its_own = Occurrences { times: slice::from_ref(&self.times[at]), ..self.minutes() };
+        its_own.at_or_after(minute) == Some(minute)
     }
 }
 

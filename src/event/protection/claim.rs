@@ -13,7 +13,7 @@ use crate::event::add_error::{AddErrorKind, Refusal};
 use crate::lease::name::MutexName;
 use crate::lease::term::Term;
 use crate::time::clock::shown::{ExactDuration, Rfc3339};
-use crate::time::{period::Period, timetable::Timetable};
+use crate::time::period::Period;
 
 /// The kind of claim that an event makes at each admission: on an occurrence, or on a period.
 #[derive(Clone, Copy, Debug)]
@@ -46,31 +46,6 @@ pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 /// If an occurrence is older than this margin, its claim may have expired. So neither `run_due_since` nor the command
 /// line starts such an old occurrence.
 pub(crate) const CLAIM_MARGIN: Duration = Duration::from_secs(5 * 60);
-
-impl Claim {
-    /// Returns the name and the term of the claim for `occurrence` of `event`. The term is the sum of the claim window,
-    /// [`CLAIM_MARGIN`], the longest jitter and, for a permit, the rest of the period. The longest jitter is added
-    /// because two servers can start one occurrence with different delays. For example, `run-one --claim` claims an
-    /// occurrence without any delay. Or the servers have different definitions of the event.
-    pub(crate) fn name_and_term(
-        self,
-        mutex: &MutexName,
-        event: &Arc<str>,
-        occurrence: DateTime<Utc>,
-        timetable: &Timetable,
-        window: Duration,
-    ) -> (MutexName, Term) {
-        let event = Arc::clone(event);
-        let (name, rest) = match self {
-            Self::Occurrence => (mutex.claim(event, occurrence), Duration::ZERO),
-            Self::Period(period) => {
-                let (name, rest) = period.permit(occurrence, &timetable.zone);
-                (mutex.permit(event, name), rest)
-            }
-        };
-        (name, Term::new(rest + timetable.jitter.longest() + window + CLAIM_MARGIN).unwrap_or(Term::MAX))
-    }
-}
 
 /// The highest number of claims that one event may have in a store at a time. In the file store, each admission of the
 /// event reads all its claims. In other stores, each claim takes memory.

@@ -16,10 +16,11 @@ use crate::schedule::tick_plan::planned_run::PlannedRun;
 /// for.
 pub(super) fn run_in_background<'scope, 'a: 'scope>(planned: &[&'a PlannedRun<'a>], scope: &'scope Scope<'scope, '_>) {
     let mut planned = planned.iter().copied();
-    let (mut request, mut ended) = (StoreRequest::default(), Vec::new());
-    let mut workers = Workers::new(scope);
-    while let Some(room) = workers.wait(planned.len().min(BATCH_SIZE), &mut ended) {
-        request.release(&mut ended);
+    let (mut request, mut workers) = (StoreRequest::default(), Workers::new(scope));
+    while let Some((room, ended)) = workers.wait(planned.len().min(BATCH_SIZE)) {
+        for run in ended {
+            request.release(run);
+        }
         while request.admissions() + request.ready.len() < room
             && let Some(run) = planned.next()
         {

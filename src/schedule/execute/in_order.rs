@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::thread::{self, Scope};
 use std::time::Duration;
 
-use super::awaited_runs::perform_here;
+use super::awaited_runs::await_here;
 use super::one_run::{ActiveRun, PendingRun};
 use super::queue_wait::refuse_or_queue;
 use super::store_request::StoreRequest;
@@ -24,7 +24,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(8);
 /// next admission, if the next run needs no check before its admission, and if both runs use one store. Otherwise the
 /// release is a separate request.
 pub(super) fn run_in_order<'scope, 'a: 'scope>(planned: &[&'a PlannedRun<'a>], scope: &'scope Scope<'scope, '_>) {
-    let (mut request, mut taken, mut ended) = (StoreRequest::default(), TakenClaims::default(), Vec::new());
+    let (mut request, mut taken) = (StoreRequest::default(), TakenClaims::default());
     for (at, &run) in planned.iter().enumerate() {
         let claimed = taken.claims.remove(&at);
         // Filters are called, and pauses are read, after the release of the run before.
@@ -53,9 +53,12 @@ pub(super) fn run_in_order<'scope, 'a: 'scope>(planned: &[&'a PlannedRun<'a>], s
         } else if is_asked {
             taken = TakenClaims::default(); // A run may take long, so the claims are read again later.
         }
-        request.ready.iter_mut().for_each(perform_here);
-        ended.append(&mut request.ready);
-        request.release(&mut ended);
+        while let Some(mut run) = request.ready.pop() {
+            while run.perform() {
+                await_here(&mut run);
+            }
+            request.release(run);
+        }
     }
     request.ask();
 }

@@ -2,6 +2,7 @@
 //! data of its release. The requests to the store are in `store_request`.
 
 use std::mem;
+use std::sync::Arc;
 
 use chrono::SubsecRound;
 
@@ -91,8 +92,9 @@ impl<'a> PendingRun<'a> {
 
 impl<'a> ActiveRun<'a> {
     pub(super) fn new(PendingRun { planned, span }: PendingRun<'a>, admitted: AdmittedRun) -> Self {
-        let AdmittedRun { run, held, details } = admitted;
-        let outcome = RunOutcome { details, ..RunOutcome::new(Ended::NotStarted, run.fencing_token()) };
+        let AdmittedRun { held, details } = admitted;
+        let outcome = RunOutcome { token: held.token(), details, ..RunOutcome::NOT_STARTED };
+        let run = Run { id: planned.id.clone(), lateness: planned.lateness, attempt: 1, held: Arc::clone(&held) };
         let (stage, began) = (RunStage::Admitted, Moment::NEVER);
         Self { planned, span, run, held, stage, outcome, watched: None, running: None, began, is_abandoned: false }
     }
@@ -103,9 +105,9 @@ impl<'a> ActiveRun<'a> {
         Self::new(pending, admitted)
     }
 
-    /// Performs the run, unless the process has begun to shut down since the admission. If the run then
-    /// [waits](Self::awaited) for a future or for a retry, the caller calls `perform` again after the wait.
-    pub(super) fn perform(&mut self) {
+    /// Performs the run, unless the process has begun to shut down since the admission. Returns whether the run now
+    /// [waits](Self::awaited) for a future or for a retry. After the wait, the caller calls `perform` again.
+    pub(super) fn perform(&mut self) -> bool {
         let span = self.span.clone();
         // Panics of tasks and hooks are caught elsewhere, so only a subscriber of `tracing` can panic here. Then this
         // run counts as panicked, and the other runs continue.
@@ -117,9 +119,11 @@ impl<'a> ActiveRun<'a> {
             }
         });
         if let Err(message) = performed {
-            self.outcome = RunOutcome::new(Ended::Faulted(Fault::Panicked(message)), self.run.fencing_token());
+            let (ended, token) = (Ended::Faulted(Fault::Panicked(message)), self.outcome.token);
+            self.outcome = RunOutcome { ended, token, ..RunOutcome::NOT_STARTED };
             self.tell_end();
         }
+        matches!(self.stage, RunStage::Awaits(_))
     }
 
     /// Returns the future or the retry for which the run waits, with the run and its span. `None`: the run does not
@@ -176,7 +180,7 @@ impl<'a> ActiveRun<'a> {
                     }
                     self.tell(&Step::Released(release));
                 }
-                Verdict::Ran(mem::replace(&mut self.outcome, RunOutcome::new(Ended::NotStarted, None)))
+                Verdict::Ran(mem::replace(&mut self.outcome, RunOutcome::NOT_STARTED))
             }
             RunStage::Admitted | RunStage::Awaits(_) => Verdict::Skipped(SkipReason::ShuttingDown),
         };
@@ -299,7 +303,7 @@ impl<'a> ActiveRun<'a> {
         }
         match decision {
             Ok(None) => {
-                self.run.count_attempt();
+                self.run.attempt += 1;
                 self.outcome.details_mut().retries = attempt;
                 self.running.iter_mut().for_each(|running| self.planned.history.retried(running));
                 self.tell(&Step::AttemptStarted { attempt: self.run.attempt() });

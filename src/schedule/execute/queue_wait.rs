@@ -266,7 +266,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
     /// Takes `place` and the marker `waiter` of the occurrence, both or neither. `None`: one of them is held.
     fn take_place(&self, place: &MutexName, waiter: &MutexName) -> Result<Option<QueuePlace>, SkipReason> {
         let PlannedRun { clock, store, .. } = self.planned;
-        let place = self.planned.request(place.clone(), self.queue.term).for_occurrence(self.planned.id.occurrence);
+        let place = self.planned.request(place.clone(), self.queue.term);
         let waiter = place.with(waiter.clone(), self.queue.term);
         let admission = run_admission::unless_paused(self.planned, Admission::both(place, waiter));
         let Grant { lease, claim, .. } = match admission.ask(&*store.mutex) {

@@ -82,7 +82,7 @@ impl PlannedRun<'_> {
     /// and attempts are left.
     pub(super) fn failed_attempt(&self, run: &Run, fault: &Fault, ended: Moment) -> Option<FailedAttempt> {
         let delay = self.event.retry.as_ref()?.delay_after(run.attempt())?;
-        let ended_by_itself = fault.is_of_the_task() && run.held().reason_at(ended).is_none();
+        let ended_by_itself = fault.is_of_the_task() && run.held.reason_at(ended).is_none();
         ended_by_itself.then(|| FailedAttempt {
             fault: fault.clone(),
             ended,
@@ -111,22 +111,22 @@ impl PlannedRun<'_> {
         if is_due && is_readable {
             // If the process exits during the wait, the lease is released. From now on, an exit does not release the
             // lease. `goes_on` is `false` if the process is exiting already: then no attempt may begin.
-            let goes_on = renewals.end_wait(run.held());
+            let goes_on = renewals.end_wait(&run.held);
             self.check_attempt(run, start, self.clock.moment())?;
             return if goes_on { Ok(None) } else { Err(NoRetry::ShuttingDown) };
         }
-        renewals.begin_wait(run.held());
+        renewals.begin_wait(&run.held);
         let look = if self.pauses.is_some() { now.plus(about_a_second()) } else { Moment::NEVER };
         let until = if is_due { look } else { failed.retry_at.min(look) };
-        let (held, waiter) = (Arc::clone(run.held()), TaskWaiter::new(&run.held().signal));
-        let waiting = self.clock.waiting(&run.held().signal);
+        let (held, waiter) = (Arc::clone(&run.held), TaskWaiter::new(&run.held.signal));
+        let waiting = self.clock.waiting(&run.held.signal);
         Ok(Some(RetryWait { planned: self, held, until, waiter, waiting }))
     }
 
     /// Refuses an attempt that is to begin at the moment `at`, if this process knows a reason without a read of the
     /// store. If the run was cancelled, reports the cancellation.
     fn check_attempt(&self, run: &Run, start: TaskStart, at: Moment) -> Result<(), NoRetry> {
-        if let Some(reason) = run.held().reason() {
+        if let Some(reason) = run.held.reason() {
             return Err(reason.into());
         }
         if self.context.schedule.is_shutting_down() {
@@ -137,7 +137,7 @@ impl PlannedRun<'_> {
             return Err(NoRetry::TimedOut);
         }
         let is_fixed = self.event.protection.lease.is_some_and(|lease| lease.renewal == Renewal::Never);
-        if is_fixed && run.held().end() <= at {
+        if is_fixed && run.held.end() <= at {
             return Err(NoRetry::LeaseOver);
         }
         // No attempt may begin at or after the next occurrence. If the clock was set forward during the run, that

@@ -1,8 +1,6 @@
 //! The next request of a loop to one store: releases of runs that have ended, and admissions of the next runs.
 
-use std::mem;
-
-use super::awaited_runs::perform_here;
+use super::awaited_runs::await_here;
 use super::one_run::{ActiveRun, PendingRun};
 use crate::lease::request::Lease;
 use crate::outcome::skip_reason::SkipReason;
@@ -32,9 +30,11 @@ pub(super) struct StoreRequest<'a> {
 impl<'a> StoreRequest<'a> {
     /// Performs an admitted run on this thread, and releases its lease.
     pub(super) fn run_alone(mut run: ActiveRun<'a>) {
+        while run.perform() {
+            await_here(&mut run);
+        }
         let mut request = Self::default();
-        perform_here(&mut run);
-        request.release(&mut vec![run]);
+        request.release(run);
         request.ask();
     }
 
@@ -55,28 +55,21 @@ impl<'a> StoreRequest<'a> {
         self.admitting.push(pending);
     }
 
-    /// Adds the releases of these runs to the request. A run without a lease needs no release, so its result is
-    /// recorded at once.
-    pub(super) fn release(&mut self, ended: &mut Vec<ActiveRun<'a>>) {
-        let mut at = 0;
-        while let Some(run) = ended.get_mut(at) {
-            let (unused_claim, lease) = run.begin_release();
-            if unused_claim.is_some() || lease.is_some() {
-                self.of = Some(run.planned);
-            }
-            self.unused_claims.extend(unused_claim);
-            match lease {
-                None => {
-                    run.conclude(None);
-                    ended.swap_remove(at);
-                }
-                Some((lease, minimum_hold)) => {
-                    self.batch.add_release(lease, minimum_hold);
-                    at += 1;
-                }
+    /// Adds the release of a run to the request. A run without a lease needs no release, so its result is recorded at
+    /// once.
+    pub(super) fn release(&mut self, mut ended: ActiveRun<'a>) {
+        let (unused_claim, lease) = ended.begin_release();
+        if unused_claim.is_some() || lease.is_some() {
+            self.of = Some(ended.planned);
+        }
+        self.unused_claims.extend(unused_claim);
+        match lease {
+            None => ended.conclude(None),
+            Some((lease, minimum_hold)) => {
+                self.batch.add_release(lease, minimum_hold);
+                self.releasing.push(ended);
             }
         }
-        mem::swap(&mut self.releasing, ended); // Swapped, because runs are large.
     }
 
     /// Sends the request. Records the results of the released runs. Moves the runs that requested an admission to
@@ -86,10 +79,7 @@ impl<'a> StoreRequest<'a> {
         let _still = clock.stand_still();
         self.unused_claims.drain(..).for_each(|claim| self.batch.release(claim));
         self.add_all_admissions();
-        match &self.admitting[..] {
-            [alone] => alone.span.in_scope(|| context.outages.carry_out(store, clock, &mut self.batch)),
-            _ => context.outages.carry_out(store, clock, &mut self.batch),
-        }
+        context.outages.carry_out(store, clock, &mut self.batch);
         let answered = clock.moment();
         self.conclude_releases();
         self.take_answers(answered);

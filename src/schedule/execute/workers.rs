@@ -44,10 +44,9 @@ impl<'scope, 'env, 'a: 'scope> Workers<'scope, 'env, 'a> {
     }
 
     /// Waits until the workers have room for runs, or until runs have ended. Returns how many runs may start now, at
-    /// most `wanted`. Moves runs that have ended to `ended`, at most one batch. If a run has ended, but there is no
-    /// room for the next runs, waits up to 10 ms for further runs to end. `None`: no run is running, and none is
-    /// wanted.
-    pub(super) fn wait(&mut self, wanted: usize, ended: &mut Vec<ActiveRun<'a>>) -> Option<usize> {
+    /// most `wanted`, and the runs that have ended, at most one batch. If a run has ended, but there is no room for the
+    /// next runs, waits up to 10 ms for further runs to end. `None`: no run is running, and none is wanted.
+    pub(super) fn wait(&mut self, wanted: usize) -> Option<(usize, Vec<ActiveRun<'a>>)> {
         let mut enough = None;
         let room = loop {
             self.hear();
@@ -76,8 +75,8 @@ impl<'scope, 'env, 'a: 'scope> Workers<'scope, 'env, 'a> {
                 break 0;
             }
         };
-        ended.extend(self.ended.drain(..self.ended.len().min(BATCH_SIZE)));
-        (room > 0 || !ended.is_empty()).then_some(room)
+        let ended: Vec<_> = self.ended.drain(..self.ended.len().min(BATCH_SIZE)).collect();
+        (room > 0 || !ended.is_empty()).then_some((room, ended))
     }
 
     /// Starts these runs, and removes them from the list. The caller has [waited](Self::wait) for room.

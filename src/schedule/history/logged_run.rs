@@ -235,7 +235,7 @@ impl Schedule {
         if records.iter().all(|record| record.end().is_some()) {
             return Ok(records.into_iter().map(|record| LoggedRun { record, state: RunState::Ended }).collect());
         }
-        let holders = self.holders_of(event);
+        let holders = holders_of(event);
         // A run may have ended after the log was read, but before the leases were read. The end of the run may be
         // written by now. So the log is read again, and only the second answer is returned.
         let state = |record: &RunRecord| match &holders {
@@ -247,13 +247,13 @@ impl Schedule {
         let records = log.runs(&event.name)?;
         Ok(records.into_iter().map(|record| LoggedRun { state: state(&record), record }).collect())
     }
+}
 
-    /// Returns the holders of the event's lease or slots. `None`: the event has no lease, or its holders are not known.
-    pub(super) fn holders_of(&self, event: &Definition) -> Option<Vec<Holder>> {
-        let leases = Some(event.protection.leases()).filter(|leases| !leases.is_empty())?;
-        let held = self.store_of(event).mutex.held(Names::Each(leases)).ok()?;
-        held.into_iter().map(Held::into_holder).collect()
-    }
+/// Returns the holders of the event's lease or slots. `None`: the event has no lease, or its holders are not known.
+fn holders_of(event: &Definition) -> Option<Vec<Holder>> {
+    let leases = Some(event.protection.leases()).filter(|leases| !leases.is_empty())?;
+    let held = event.store.mutex.held(Names::Each(leases)).ok()?;
+    held.into_iter().map(Held::into_holder).collect()
 }
 
 /// The reason why a schedule keeps no log, or why the runs of an event are not known.

@@ -174,7 +174,7 @@ impl Schedule {
     /// Reads the holders, the waiters and the pauses, in one request to each store.
     fn ask_who_holds(&self, events: &[Arc<Definition>], status: &mut Status) {
         for store in self.stores() {
-            let is_here = |event: &Definition| self.store_of(event).id == store.id;
+            let is_here = |event: &Definition| event.store.id == store.id;
             let events_here: Vec<_> =
                 events.iter().zip(&mut status.events).filter(|(event, _)| is_here(event)).collect();
             let mut names: Vec<MutexName> = Vec::new();
@@ -225,20 +225,6 @@ impl Schedule {
         }
     }
 
-    /// Returns the processes that wait in the queue of an event, in their order. The list is empty if the event has no
-    /// queue, or if the store keeps no holders.
-    #[cfg(feature = "cli")]
-    pub(crate) fn waiting_for(&self, event: &Definition) -> Result<Vec<Holder>, MutexError> {
-        let Some(queue) = &event.protection.queue else { return Ok(Vec::new()) };
-        let held = match self.store_of(event).mutex.held(Names::Each(&queue.places)) {
-            Err(error) if error.is_unsupported() => return Ok(Vec::new()),
-            held => held?,
-        };
-        let mut waiting: Vec<Holder> = held.into_iter().filter_map(Held::into_holder).collect();
-        waiting.sort_by_key(Holder::token);
-        Ok(waiting)
-    }
-
     fn read_log(&self, events: &[Arc<Definition>], status: &mut Status) {
         if self.run_logger.is_none() {
             return;
@@ -251,6 +237,20 @@ impl Schedule {
             }
         }
     }
+}
+
+/// Returns the processes that wait in the queue of an event, in their order. The list is empty if the event has no
+/// queue, or if the store keeps no holders.
+#[cfg(feature = "cli")]
+pub(crate) fn waiting_for(event: &Definition) -> Result<Vec<Holder>, MutexError> {
+    let Some(queue) = &event.protection.queue else { return Ok(Vec::new()) };
+    let held = match event.store.mutex.held(Names::Each(&queue.places)) {
+        Err(error) if error.is_unsupported() => return Ok(Vec::new()),
+        held => held?,
+    };
+    let mut waiting: Vec<Holder> = held.into_iter().filter_map(Held::into_holder).collect();
+    waiting.sort_by_key(Holder::token);
+    Ok(waiting)
 }
 
 impl EventStatus {

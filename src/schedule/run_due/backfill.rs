@@ -217,7 +217,7 @@ impl Backfill<'_> {
     /// Reads which occurrences no backfill has claimed.
     fn with_open(mut self) -> Result<Self, BackfillError> {
         let Definition { name, protection, .. } = self.event();
-        let store = &*self.schedule.store_of(self.event()).mutex;
+        let store = &*self.event().store.mutex;
         let claim = |occurrence: &DateTime<Utc>| self.claims.name_and_term(&protection.mutex, name, *occurrence).0;
         let mut open = Vec::new();
         for batch in self.in_range.chunks(BATCH_SIZE) {
@@ -291,7 +291,7 @@ impl fmt::Display for Backfill<'_> {
                 "\nleft out: {claimed}, because a backfill of the last 30 days has run them; `again` with a label (`--again LABEL`) runs them"
             )?;
         }
-        if self.schedule.store_of(self.event()).scope == Scope::Process {
+        if self.event().store.scope == Scope::Process {
             f.write_str(
                 "\nthe store of this event is in memory: other processes do not see the claims of this backfill",
             )?;

@@ -145,7 +145,7 @@ impl Schedule {
         let Some(application) = self.application() else { return Ok(Vec::new()) };
         let now = self.clock.now();
         let registry = self.events.registry();
-        let events = registry.events.iter().filter(|event| self.store_of(event).id == store.id);
+        let events = registry.events.iter().filter(|event| event.store.id == store.id);
         let names: Vec<MutexName> = events.flat_map(|event| own_names(event, now)).collect();
         let held = match store.mutex.held(Names::Each(&names)) {
             Err(error) if error.is_unsupported() => return Ok(Vec::new()),

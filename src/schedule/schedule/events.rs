@@ -131,7 +131,7 @@ impl Schedule {
     /// Returns the schedule's store, and the stores of single events.
     pub(crate) fn stores(&self) -> Vec<Store> {
         let mut stores = vec![self.store.clone()];
-        for store in self.events.registry().events.iter().filter_map(|event| event.store.as_ref()) {
+        for store in self.events.registry().events.iter().map(|event| &event.store) {
             if !stores.iter().any(|known| known.id == store.id) {
                 stores.push(store.clone());
             }
@@ -144,12 +144,8 @@ impl Schedule {
     pub(crate) fn is_fully_held(&self, name: &str) -> Result<bool, MutexError> {
         let Ok(event) = self.event(name) else { return Ok(false) };
         let leases = event.protection.leases();
-        let held = self.store_of(&event).mutex.held(Names::Each(leases))?;
+        let held = event.store.mutex.held(Names::Each(leases))?;
         Ok(!leases.is_empty() && held.len() == leases.len())
-    }
-
-    pub(in crate::schedule) fn store_of<'a>(&'a self, event: &'a Definition) -> &'a Store {
-        event.store.as_ref().unwrap_or(&self.store)
     }
 
     /// Validates an event against the settings of the schedule.
@@ -157,31 +153,11 @@ impl Schedule {
         let event = event.driven_by(self.runtime.as_ref())?;
         let zone = self.zone.as_ref();
         let zone = zone.map_err(|error| AddError::new(&event.name, wrong_zone("with_timezone", error)))?;
-        let event = event.define(zone, self.lease_term, self.environment.as_deref())?;
-        match self.check_store_of(&event).and_then(|()| self.check_failure_limit(&event)) {
+        let event = event.define(&self.store, zone, self.lease_term, self.environment.as_deref())?;
+        match check_store_of(&event).and_then(|()| self.check_failure_limit(&event)) {
             Ok(()) => Ok(Arc::new(event)),
             Err(refusal) => Err(AddError::new(&event.name, refusal)),
         }
-    }
-
-    fn check_store_of(&self, event: &Definition) -> Result<(), Refusal> {
-        if self.store_of(event).can_extend {
-            return Ok(());
-        }
-        if event.protection.lease.is_some_and(LeaseTerms::need_extension) {
-            return Err(AddErrorKind::Store.because(
-                "its store says that it can't extend a lease (`EventMutex::describe`), so that no lease is renewed, or held \
-                 longer than its task: use `without_overlapping_for(..)` alone, with a term that is longer than the task \
-                 takes",
-            ));
-        }
-        if event.protection.queue.is_some() {
-            return Err(AddErrorKind::Store.because(
-                "its store says that it can't extend a lease (`EventMutex::describe`), so that an occurrence can't wait in a \
-                 queue: leave out the `on_overlap(..)`",
-            ));
-        }
-        Ok(())
     }
 
     fn check_failure_limit(&self, event: &Definition) -> Result<(), Refusal> {
@@ -206,10 +182,30 @@ impl Schedule {
     }
 
     fn warn_of(&self, event: &Definition) {
-        let Store { mutex, scope, .. } = self.store_of(event);
+        let Store { mutex, scope, .. } = &event.store;
         let is_in_a_test = || self.clock.is_manual() || mutex.clock().is_manual();
         if event.protection.claim.is_some() && *scope == Scope::Process && !is_in_a_test() {
             trace::store_is_not_shared(&event.name, scope);
         }
     }
+}
+
+fn check_store_of(event: &Definition) -> Result<(), Refusal> {
+    if event.store.can_extend {
+        return Ok(());
+    }
+    if event.protection.lease.is_some_and(LeaseTerms::need_extension) {
+        return Err(AddErrorKind::Store.because(
+            "its store says that it can't extend a lease (`EventMutex::describe`), so that no lease is renewed, or held \
+             longer than its task: use `without_overlapping_for(..)` alone, with a term that is longer than the task \
+             takes",
+        ));
+    }
+    if event.protection.queue.is_some() {
+        return Err(AddErrorKind::Store.because(
+            "its store says that it can't extend a lease (`EventMutex::describe`), so that an occurrence can't wait in a \
+             queue: leave out the `on_overlap(..)`",
+        ));
+    }
+    Ok(())
 }

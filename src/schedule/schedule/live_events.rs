@@ -6,11 +6,12 @@ use chrono::{DateTime, Utc};
 
 use super::registry::Registry;
 use crate::event::add_error::AddError;
-use crate::lease::store_id::StoreId;
 use crate::time::clock::Clock;
 
+#[derive(Default)]
 pub(in crate::schedule) struct LiveEvents(Mutex<Current>);
 
+#[derive(Default)]
 struct Current {
     registry: Arc<Registry>,
     /// The watches of the running loops.
@@ -18,10 +19,6 @@ struct Current {
 }
 
 impl LiveEvents {
-    pub(super) fn new(usual_store: StoreId) -> Self {
-        Self(Mutex::new(Current { registry: Arc::new(Registry::new(usual_store)), watches: Vec::new() }))
-    }
-
     /// Changes the events, and wakes the loops. Returns the result of `change`. A removed definition is part of this
     /// result, because it must not be dropped under the lock: its drop can run code that uses the schedule.
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut Registry) -> Result<T, AddError>) -> Result<T, AddError> {

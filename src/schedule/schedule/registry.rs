@@ -16,12 +16,10 @@ use crate::schedule::history::EventHistory;
 use crate::time::due_index::DueIndex;
 
 /// The events that a schedule has from one change to the next. A tick uses one registry from its beginning to its end.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(crate) struct Registry {
     /// A number that rises with each change.
     pub(in crate::schedule) version: u64,
-    /// The store for events without a store of their own.
-    usual_store: StoreId,
     pub(in crate::schedule) events: Vec<Arc<Definition>>,
     /// The history of each of `events`.
     pub(in crate::schedule) histories: Vec<Arc<EventHistory>>,
@@ -35,19 +33,6 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    pub(super) fn new(usual_store: StoreId) -> Self {
-        Self {
-            version: 1,
-            usual_store,
-            events: Vec::new(),
-            histories: Vec::new(),
-            names: HashMap::new(),
-            runs_at_a_time: HashMap::new(),
-            due_index: DueIndex::default(),
-            catch_up_events: Vec::new(),
-        }
-    }
-
     /// Adds an event at the end. Refuses a name that exists already. Also refuses an event that shares a mutex with
     /// another event, but allows a different number of runs.
     pub(super) fn add(&mut self, event: Arc<Definition>) -> Result<(), AddError> {
@@ -83,11 +68,11 @@ impl Registry {
     /// Refuses an event if it shares a mutex with another event, and the two events allow different numbers of runs at
     /// a time. The event `replaced` does not count as another event.
     fn check_runs_at_a_time(&self, event: &Definition, replaced: Option<usize>) -> Result<(), AddError> {
-        let Some(mutex) = self.shared_mutex(event) else { return Ok(()) };
+        let Some(mutex) = shared_mutex(event) else { return Ok(()) };
         let asked = event.protection.slots.len();
         let Some(known) = self.runs_at_a_time.get(&mutex).filter(|known| **known != asked) else { return Ok(()) };
         let shares_it = |(at, other): &(usize, &Arc<Definition>)| {
-            Some(*at) != replaced && self.shared_mutex(other).is_some_and(|its_own| its_own == mutex)
+            Some(*at) != replaced && shared_mutex(other).is_some_and(|its_own| its_own == mutex)
         };
         let Some((_, other)) = self.events.iter().enumerate().find(shares_it) else { return Ok(()) };
         let (mutex, other) = (mutex.1.mutex(), Quoted::new(&other.name));
@@ -99,14 +84,9 @@ impl Registry {
         Err(AddError::new(&event.name, refusal))
     }
 
-    fn shared_mutex(&self, event: &Definition) -> Option<(StoreId, MutexName)> {
-        let store = event.store.as_ref().map_or(self.usual_store, |store| store.id);
-        event.protection.lease.map(|_| (store, event.protection.mutex.clone()))
-    }
-
     fn index_anew(&mut self) {
         let (events, histories) = (mem::take(&mut self.events), mem::take(&mut self.histories));
-        *self = Self { version: self.version + 1, ..Self::new(self.usual_store) };
+        *self = Self { version: self.version + 1, ..Self::default() };
         for (event, history) in events.into_iter().zip(histories) {
             self.push(event, history);
         }
@@ -114,7 +94,7 @@ impl Registry {
 
     fn push(&mut self, event: Arc<Definition>, history: Arc<EventHistory>) {
         let at = self.events.len();
-        if let Some(mutex) = self.shared_mutex(&event) {
+        if let Some(mutex) = shared_mutex(&event) {
             self.runs_at_a_time.insert(mutex, event.protection.slots.len());
         }
         if event.runs_here {
@@ -133,6 +113,11 @@ impl Registry {
     pub(in crate::schedule) fn index_of(&self, name: &str) -> Result<usize, UnknownEvent> {
         self.names.get(name).copied().ok_or_else(|| UnknownEvent::new(name, self.names()))
     }
+}
+
+/// Returns the mutex of an event with a lease, which other events may share.
+fn shared_mutex(event: &Definition) -> Option<(StoreId, MutexName)> {
+    event.protection.lease.map(|_| (event.store.id, event.protection.mutex.clone()))
 }
 
 /// An error: the schedule has no event of this name.

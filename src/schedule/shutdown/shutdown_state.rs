@@ -71,7 +71,7 @@ impl Deadlines {
     /// Passes the deadlines to a run, with the signal that triggered the shutdown.
     fn tell(self, run: &Run, signal: Option<i32>) {
         let now = Clock::system().moment();
-        run.held().shut_down(self.drained_by.since(now), self.exit_by.since(now.max(self.drained_by)), signal);
+        run.held.shut_down(self.drained_by.since(now), self.exit_by.since(now.max(self.drained_by)), signal);
     }
 }
 
@@ -175,8 +175,8 @@ impl ShutdownState {
         let running = self.lock().running.clone();
         // The moment when the last run is cancelled, on the clock of the runs. The end of the drain in `deadlines` is a
         // moment of the machine's clock, so it is of no use here.
-        let Some(end) = running.iter().map(|run| run.held().drained_by()).max() else { return };
-        let clock = running[0].held().clock.clone();
+        let Some(end) = running.iter().map(|run| run.held.drained_by()).max() else { return };
+        let clock = running[0].held.clock.clone();
         if end <= clock.moment() {
             return;
         }
@@ -188,13 +188,13 @@ impl ShutdownState {
             state.wait_for(done, |_| waiting.patience(end));
             let running = state.lock().running.clone();
             for run in &running {
-                run.held().signal.wake();
+                run.held.signal.wake();
             }
             if !running.is_empty() {
                 trace::drain_is_over(running.len(), deadlines.grace());
             }
             for run in &running {
-                run.held().reason();
+                run.held.reason();
             }
         });
     }
@@ -277,7 +277,7 @@ impl Drop for RunGuard<'_> {
     fn drop(&mut self) {
         for state in self.shutdown.and_whole() {
             let mut progress = state.lock();
-            let is_it = |run: &Run| Arc::ptr_eq(run.held(), self.run.held());
+            let is_it = |run: &Run| Arc::ptr_eq(&run.held, &self.run.held);
             if let Some(at) = progress.running.iter().position(is_it) {
                 progress.running.swap_remove(at);
             }

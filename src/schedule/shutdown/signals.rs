@@ -111,11 +111,11 @@ impl ShutdownState {
     fn end_at_once(&self, signal: i32) {
         let running = self.lock().running.clone();
         for run in &running {
-            run.held().shut_down(Duration::ZERO, Duration::ZERO, Some(signal));
+            run.held.shut_down(Duration::ZERO, Duration::ZERO, Some(signal));
         }
-        if running.iter().any(|run| !run.held().stopping.is_zero()) {
+        if running.iter().any(|run| !run.held.stopping.is_zero()) {
             let enough = Clock::system().moment().plus(KILLING);
-            self.wait_until(enough, |progress| progress.running.iter().all(|run| run.held().stopping.is_zero()));
+            self.wait_until(enough, |progress| progress.running.iter().all(|run| run.held.stopping.is_zero()));
         }
         die_of(signal);
     }
@@ -156,8 +156,8 @@ fn report_left_behind(left_behind: &[Run]) {
     }
     for run in left_behind {
         let (event, occurrence, is_backfill) = (Some(run.name()), Some(run.occurrence()), run.is_backfill());
-        let about = About { event, occurrence, is_backfill, run: run.held().observed_run() };
-        run.held().observers().tell(about, &Step::LeftBehind);
+        let about = About { event, occurrence, is_backfill, run: run.held.observed_run() };
+        run.held.observers().tell(about, &Step::LeftBehind);
     }
 }
 

@@ -65,7 +65,7 @@ impl<'a> PlannedRun<'a> {
     pub(in crate::schedule) fn new(event: usize, tick: Tick, context: &'a TickContext<'a>) -> Self {
         let TickContext { schedule, registry, .. } = context;
         let (event, history) = (&*registry.events[event], &*registry.histories[event]);
-        let (store, protection) = (schedule.store_of(event), &event.protection);
+        let (store, protection) = (&event.store, &event.protection);
         let (mut occurrence, mut places) = (tick.occurrence(), &[][..]);
         let (claim, claim_window) = match context.started_by {
             StartedBy::Timetable => event.claim(occurrence).unzip(),
@@ -119,9 +119,11 @@ impl<'a> PlannedRun<'a> {
         self.context.schedule.observers.tell(About::from(&self.id), step);
     }
 
-    /// Returns a request to the run's store, for a lease, a claim or a marker of this name.
+    /// Returns a request to the run's store, for a lease, a claim or a marker of this name. The holder of the name then
+    /// shows the occurrence, unless the run was started by hand.
     pub(crate) fn request(&self, name: MutexName, term: Term) -> LeaseRequest {
-        LeaseRequest::new(name, term, self.clock).labelled(self.label.as_ref())
+        let request = LeaseRequest::new(name, term, self.clock).labelled(self.label.as_ref());
+        if self.is_by_hand() { request } else { request.for_occurrence(self.id.occurrence) }
     }
 
     /// Returns `reason`, with a note if the holder in `reason` belongs to another application. If the name of the mutex

@@ -216,9 +216,11 @@ pub(super) fn is_granted(decided: &Result<Admitted, Failure>) -> bool {
 
 /// Reads the reply to a request: the server's time, and a reply to each lease to end and to each admission.
 fn carried_out<'a>(Request { ends, admissions }: Request<'_>, reply: &'a Value) -> Result<(i64, &'a [Value]), Failure> {
-    unless_refused(reply)?;
-    match reply.as_sequence() {
-        Some([time, replies @ ..]) if replies.len() == ends.len() + admissions.len() => Ok((digits(time)?, replies)),
+    match (reply, reply.as_sequence()) {
+        (Value::ServerError(error), _) => Err(refused(error)),
+        (_, Some([time, replies @ ..])) if replies.len() == ends.len() + admissions.len() => {
+            Ok((digits(time)?, replies))
+        }
         _ => Err(not_understood(reply)),
     }
 }

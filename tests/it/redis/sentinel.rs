@@ -7,7 +7,9 @@ use soloist::store::LeaseRequest;
 use soloist::time::Clock;
 use soloist::{Event, EventMutex, MutexError, MutexName, RedisMutex, Schedule, Term};
 
-use super::{assert_ran, assert_unavailable, claim, entries, hasty_schedule, minute, patient, schedule, schedule_within};
+use super::{
+    assert_ran, assert_unavailable, claim, entries, hasty_schedule, minute, patient, schedule, schedule_within,
+};
 use crate::servers::redis::Redis;
 use crate::servers::replication::Replicated;
 use crate::servers::sentinel::Sentinels;

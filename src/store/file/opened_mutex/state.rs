@@ -262,7 +262,7 @@ fn may_be_held(line: &str, now: &str) -> bool {
 
 /// Returns `text` on one line: each byte of a control character and of `%` becomes `%XX`.
 pub(crate) fn escaped(text: &str) -> String {
-    percent_encoded(text, char::is_control).into_owned()
+    percent_encoded(text, &[]).into_owned()
 }
 
 /// Returns the text that was [`escaped`], or `None` if its bytes are not UTF-8.
