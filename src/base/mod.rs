@@ -3,6 +3,7 @@
 pub(crate) mod catch_panic;
 pub(crate) mod error;
 pub(crate) mod escape;
+pub(crate) mod lock;
 pub(crate) mod per_process;
 #[cfg(target_os = "linux")]
 pub(crate) mod process_stat;

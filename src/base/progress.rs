@@ -3,7 +3,9 @@
 
 use std::cell::RefCell;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
+
+use super::lock::lock;
 
 thread_local! {
     static WATCHED: RefCell<Option<CallProgress>> = const { RefCell::new(None) };
@@ -21,7 +23,7 @@ impl CallProgress {
 
     /// Returns the text of the last report.
     pub(crate) fn last(&self) -> Option<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.0).clone()
     }
 }
 
@@ -30,7 +32,7 @@ pub(crate) fn tell(what: impl fmt::Display) {
     // This may fail: a thread that ends may release a lease after its thread-local values were dropped.
     let _ = WATCHED.try_with(|watched| {
         if let Some(CallProgress(last)) = &*watched.borrow() {
-            *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(what.to_string());
+            *lock(last) = Some(what.to_string());
         }
     });
 }

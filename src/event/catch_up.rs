@@ -12,12 +12,13 @@
 //! marker, and counts as new.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
 use super::protection::{Protection, claim::MINUTE, queue_markers::Queue};
+use crate::base::lock::lock;
 use crate::lease::name::MutexName;
 use crate::outcome::skip_reason::SkipReason;
 use crate::time::{clock::Clock, clock::moment::Moment, timetable::Timetable};
@@ -154,8 +155,7 @@ impl CatchUp {
     }
 
     fn known(&self) -> MutexGuard<'_, KnownRuns> {
-        // No code that can panic runs while the value is half-changed, so the value in a poisoned lock is complete.
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.known)
     }
 }
 

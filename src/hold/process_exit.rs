@@ -10,10 +10,11 @@
 
 use std::mem;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, Once, PoisonError, TryLockError, Weak};
+use std::sync::{Arc, Mutex, Once, TryLockError, Weak};
 use std::thread;
 use std::time::Duration;
 
+use crate::base::lock::lock;
 use crate::base::system::{Thread, at_exit};
 use crate::time::clock::moment::Moment;
 use crate::time::clock::{Clock, Waiting};
@@ -44,7 +45,7 @@ static REGISTERED: Mutex<Vec<(u32, Weak<dyn EndsWithProcess>)>> = Mutex::new(Vec
 pub(crate) fn register(member: Weak<dyn EndsWithProcess>) {
     static HOOKED: Once = Once::new();
     PROCESS.store(std::process::id(), Ordering::Relaxed);
-    let mut registered = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut registered = lock(&REGISTERED);
     registered.retain(|(_, member)| member.strong_count() > 0);
     registered.push((std::process::id(), member));
     HOOKED.call_once(|| {

@@ -26,10 +26,8 @@ use leases_at_exit::ExitRelease;
 /// The leases that this process holds in one store, with the jobs that are planned for them.
 #[derive(Default)]
 pub(super) struct Plan {
-    /// The leases, with some that were released, but are not removed yet.
+    /// The leases. Those that were released are removed when another lease is added.
     leases: Vec<PlannedLease>,
-    /// The length of `leases` at which released leases are removed.
-    purge_above: usize,
     /// Running tasks that have a timeout.
     timeouts: Vec<TaskTimeout>,
     /// Whether a thread is reading requests to stop from the store.
@@ -38,9 +36,6 @@ pub(super) struct Plan {
     /// exit, no lease is renewed.
     exits_on: Option<usize>,
 }
-
-/// The smallest value of `purge_above`. Most processes hold fewer leases at once.
-const PURGE_NEVER_BELOW: usize = 256;
 
 struct PlannedLease {
     held: Arc<HeldLease>,
@@ -149,20 +144,9 @@ impl Plan {
         let held = Arc::clone(held);
         let planned =
             PlannedLease { held, store, renewal, read_at, is_being_read: false, waits: false, is_shortened: false };
-        match self.leases.last_mut() {
-            // Runs that follow each other reuse one entry of the list.
-            Some(last) if last.held.was_released() => *last = planned,
-            _ => self.add(planned),
-        }
-        (Ok(()), Some(if self.exits_on.is_some() { Moment::BEGINNING } else { due }))
-    }
-
-    fn add(&mut self, planned: PlannedLease) {
-        if self.leases.len() >= self.purge_above {
-            self.leases.retain(|planned| !planned.held.was_released());
-            self.purge_above = (self.leases.len() * 2).max(PURGE_NEVER_BELOW);
-        }
+        self.leases.retain(|planned| !planned.held.was_released());
         self.leases.push(planned);
+        (Ok(()), Some(if self.exits_on.is_some() { Moment::BEGINNING } else { due }))
     }
 
     /// Returns a handle to the store. `None`: all users of the store have dropped their handles.
@@ -231,9 +215,9 @@ impl Plan {
         self.leases.iter().any(|planned| !planned.held.was_released())
     }
 
-    /// Returns the next step. If the renewal of a lease is due, all leases with its term are renewed in one batch. So
-    /// one batch in each third of the term is enough, even if the leases were granted at different times. A lease whose
-    /// deadline has passed is lost, and is not renewed.
+    /// Returns the next step. If the renewal of a lease is due, all leases with its term and its observers are renewed
+    /// in one batch. So for each schedule, one batch in each third of the term is enough, even if the leases were
+    /// granted at different times. A lease whose deadline has passed is lost, and is not renewed.
     pub(super) fn next_step(&mut self, now: Moment) -> PlanStep {
         let job = self.release_at_exit(now).map(PlannedJob::ReleaseAtExit);
         let job = job.or_else(|| non_empty(self.take_cancelled(now)).map(PlannedJob::Cancel));
@@ -281,11 +265,14 @@ impl Plan {
     fn due_renewals(&self, now: Moment) -> Option<DueRenewals> {
         let renewed = self.leases.iter().filter(|_| self.exits_on.is_none());
         let renewed = renewed.filter_map(|planned| Some((&planned.held, planned.renewal.as_ref()?)));
-        let first = renewed.clone().map(|(_, renewal)| renewal).min_by_key(|renewal| renewal.due)?;
+        let (of_first, first) = renewed.clone().min_by_key(|(_, renewal)| renewal.due)?;
         if first.due > now {
             return None;
         }
-        let together = renewed.filter(|(held, renewal)| renewal.term == first.term && held.begin_renewal(now));
+        // One report goes to the observers of all these leases.
+        let together = renewed.filter(|(held, renewal)| {
+            renewal.term == first.term && held.observers().are(of_first.observers()) && held.begin_renewal(now)
+        });
         let leases = together.map(|(held, _)| (Arc::clone(held), held.deadline().since(now)));
         non_empty(leases.collect()).map(|leases| DueRenewals { term: first.term, asked: now, leases })
     }

@@ -7,7 +7,7 @@
 
 use std::fmt;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use super::held_lease::HeldLease;
@@ -15,10 +15,11 @@ use super::held_lease::HeldLease;
 use super::process_exit::{self, EndsWithProcess};
 use super::renewal_plan::{DueRenewals, Plan, PlannedJob, RenewalAnswers};
 use super::timer_thread::TimerThread;
-use crate::base::{catch_panic::contain, per_process::process_id, threads};
+use crate::base::lock::lock;
+use crate::base::{catch_panic::contain, error::MutexError, per_process::process_id, threads};
 use crate::lease::{holder::Holder, name::MutexName, request::Lease, store_id::StoreId, term::Renewal};
 use crate::observe::notice::{About, Step};
-use crate::observe::tell::{delivery::Delivery, trace};
+use crate::observe::tell::{delivery::Delivery, delivery::Posted, trace};
 use crate::outcome::run_record::RunId;
 use crate::store::described_store::Store;
 use crate::store::event_mutex::held::Names;
@@ -28,11 +29,9 @@ use crate::time::{clock::manual::Wake, clock::moment::Moment};
 
 #[cfg(feature = "tokio")]
 pub(crate) mod call_permits;
-mod renewal_notices;
 
 #[cfg(feature = "tokio")]
 use call_permits::CallPermits;
-use renewal_notices::by_schedule;
 
 /// The time that a task gets to stop after its timeout, before a warning is logged.
 const OVERDUE_AFTER: Duration = Duration::from_secs(5);
@@ -71,7 +70,7 @@ impl RenewalThread {
         let is_it = |known: &&KnownThread| {
             known.store == store.id && known.scope == store.scope && known.pid == pid && known.clock.is_same(&clock)
         };
-        let mut known = RENEWAL_THREADS.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&RENEWAL_THREADS);
         if let Some(found) = known.iter().filter(is_it).find_map(|known| known.thread.upgrade()) {
             return found;
         }
@@ -218,8 +217,8 @@ impl RenewalThread {
         let panic = contain(|| store.extend(&mut slots, due.term)).err();
         let no_answer = |lease: &Lease| no_answer(format!("extend {}", lease.name()), panic.as_ref());
         let answers: RenewalAnswers = slots.iter_mut().map(|slot| slot.take_answer(no_answer)).collect();
-        for renewals in by_schedule(due, &answers) {
-            self.delivery.post(self.clock.now(), move |posted| renewals.report(posted));
+        if let Some(report) = report_on(due, &answers) {
+            self.delivery.post(self.clock.now(), report);
         }
         answers
     }
@@ -253,6 +252,40 @@ impl RenewalThread {
     fn read_ended(self: &Arc<Self>, is_answered: bool) {
         self.change(|plan| ((), plan.read_ended(is_answered, self.clock.moment())));
     }
+}
+
+/// Counts the answers to a renewal, and returns their report to the observers of the leases. `None`: there is nothing to
+/// report. If all renewals were in time, only observers receive a report.
+fn report_on(due: &DueRenewals, answers: &[Result<bool, MutexError>]) -> Option<impl FnOnce(Posted) + Send + use<>> {
+    let observers = due.leases.first()?.0.observers().clone();
+    let (mut renewed, mut late, mut failed, mut lowest, mut first_error) = (0, 0, 0, Duration::MAX, None);
+    for ((held, lasted), answer) in due.leases.iter().zip(answers) {
+        match answer {
+            Ok(true) => {
+                renewed += 1;
+                // The renewal is late if, at its request, less than half of the usable term was left until the
+                // deadline. A renewal without a delay is requested when at least two thirds are left.
+                late += usize::from(*lasted < due.term.get().saturating_sub(held.stopping) / 2);
+            }
+            // The lease is lost. The loss is reported elsewhere.
+            Ok(false) => continue,
+            Err(error) => {
+                failed += 1;
+                first_error.get_or_insert_with(|| error.clone());
+            }
+        }
+        lowest = lowest.min(*lasted);
+    }
+    let is_reported = failed > 0 || late > 0 || (renewed > 0 && observers.is_any());
+    is_reported.then_some(move |posted| {
+        let tell = |step: &Step<'_>| observers.tell_as(About::default(), step, Some(posted));
+        if let Some(error) = &first_error {
+            tell(&Step::NotRenewed { leases: failed, lowest, error });
+        }
+        if renewed > 0 {
+            tell(&Step::Renewed { leases: renewed, late, lowest });
+        }
+    })
 }
 
 fn log_no_requests(error: &io::Error) {

@@ -97,8 +97,10 @@ impl MutexName {
         // `limit` bytes.
         let chars = if mutex.len() <= limit { mutex.len() } else { mutex.chars().count() };
         match chars {
-            0 => Err(InvalidNameKind::Empty.into()),
-            chars if chars > limit => Err(InvalidNameKind::TooLong { chars, limit }.into()),
+            0 => Err(InvalidName::because("is empty")),
+            chars if chars > limit => {
+                Err(InvalidName::because(format_args!("has {chars} characters, the limit is {limit}")))
+            }
             _ => Ok(Self(Arc::new(Name { mutex, claim: None }))),
         }
     }
@@ -113,10 +115,13 @@ impl MutexName {
     pub(crate) fn readable_up_to(name: impl Into<Arc<str>>, limit: usize) -> Result<Self, InvalidName> {
         let name = name.into();
         if let Some(char) = name.chars().find(|char| steers_or_hides(*char)) {
-            return Err(InvalidNameKind::Unreadable { char }.into());
+            let char = char.escape_debug();
+            return Err(InvalidName::because(format_args!(
+                "has the control or invisible character `{char}`: leave it out"
+            )));
         }
         if name.trim() != &*name {
-            return Err(InvalidNameKind::SpaceAround.into());
+            return Err(InvalidName::because("begins or ends with a space: leave it out"));
         }
         Self::lease_up_to(name, limit)
     }
@@ -269,6 +274,14 @@ impl fmt::Display for MutexName {
     }
 }
 
+/// Serializes the text of the name.
+#[cfg(feature = "serde")]
+impl serde::Serialize for MutexName {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 impl fmt::Debug for MutexName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "MutexName({:?})", self.to_string())
@@ -295,24 +308,20 @@ pub(crate) fn encoded(part: &str) -> Cow<'_, str> {
 /// `Display` says which name is wrong, and why, and how to correct it.
 ///
 /// ```
-/// use soloist::store::InvalidNameKind;
 /// use soloist::MutexName;
 ///
-/// let error = MutexName::lease("").unwrap_err();
-/// assert_eq!(error.kind(), InvalidNameKind::Empty);
-/// assert_eq!(error.to_string(), "the name is empty");
+/// assert_eq!(MutexName::lease("").unwrap_err().to_string(), "the name is empty");
 /// ```
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{subject} {kind}")]
+#[error("{subject} {fault}")]
 pub struct InvalidName {
     subject: &'static str,
-    kind: InvalidNameKind,
+    fault: Box<str>,
 }
 
 impl InvalidName {
-    /// Returns the kind of the error. The message has the details.
-    pub fn kind(&self) -> InvalidNameKind {
-        self.kind
+    fn because(fault: impl fmt::Display) -> Self {
+        Self { subject: "the name", fault: fault.to_string().into() }
     }
 
     /// Returns the error with `subject` instead of "the name" at the beginning of its message.
@@ -321,51 +330,7 @@ impl InvalidName {
     }
 }
 
-impl From<InvalidNameKind> for InvalidName {
-    fn from(kind: InvalidNameKind) -> Self {
-        Self { subject: "the name", kind }
-    }
-}
-
 debug_as_display!(InvalidName);
-
-/// The kinds of an [`InvalidName`]. `Display` writes the second part of the message, as in "is empty".
-///
-/// ```
-/// use soloist::store::InvalidNameKind;
-/// use soloist::Schedule;
-///
-/// let error = Schedule::in_process().with_instance("web 1 ").unwrap_err();
-/// assert_eq!(error.kind(), InvalidNameKind::SpaceAround);
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum InvalidNameKind {
-    /// The text is empty.
-    #[error("is empty")]
-    Empty,
-    /// The text has too many characters.
-    #[error("has {chars} characters, the limit is {limit}")]
-    #[non_exhaustive]
-    TooLong {
-        /// The number of characters.
-        chars: usize,
-        /// The largest number of characters: [`MutexName::MAX_CHARS`], or 100 for the name of a schedule or an
-        /// instance.
-        limit: usize,
-    },
-    /// The text has a character that steers a terminal, breaks a line, or is invisible. Names that people read must not
-    /// have such a character.
-    #[error("has the control or invisible character `{}`: leave it out", char.escape_debug())]
-    #[non_exhaustive]
-    Unreadable {
-        /// The first such character.
-        char: char,
-    },
-    /// The text begins or ends with a space. People who read the name could not see this space.
-    #[error("begins or ends with a space: leave it out")]
-    SpaceAround,
-}
 
 #[cfg(test)]
 mod tests {

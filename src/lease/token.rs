@@ -34,6 +34,7 @@ use chrono::{DateTime, Utc};
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct FencingToken(u64);
 
 impl FencingToken {

@@ -1,12 +1,13 @@
 //! The history of an event in this process: its runs and skips. The folder `history` has the log of the fleet and the
 //! status. Also the timetable of an event on another server, if it differs for longer than a deployment takes.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::base::escape::OneLine;
+use crate::base::lock::lock;
 use crate::lease::{holder::Holder, token::FencingToken};
 use crate::outcome::run_outcome::RunOutcome;
 use crate::outcome::run_record::outcome_kind::OutcomeKind;
@@ -27,7 +28,7 @@ struct SeenRuns {
     /// The number of failed runs in a row. Cancelled runs do not count.
     failures: u32,
     last_skip: Option<LastSkip>,
-    difference: SeenDifference,
+    difference: Option<Difference>,
 }
 
 /// A run that is running; see [`EventStatus`](status::EventStatus).
@@ -53,7 +54,6 @@ pub struct RunningNow {
     /// number of the failed attempt.
     pub attempt: u32,
     /// The fencing token of the run; `None` if the run is not protected.
-    #[cfg_attr(feature = "serde", serde(serialize_with = "as_number"))]
     pub token: Option<FencingToken>,
 }
 
@@ -86,7 +86,6 @@ pub struct LastRun {
     /// The error, on one line. `None`: the run succeeded.
     pub error: Option<Arc<str>>,
     /// The fencing token of the run; `None` if the run was not protected.
-    #[cfg_attr(feature = "serde", serde(serialize_with = "as_number"))]
     pub token: Option<FencingToken>,
 }
 
@@ -153,14 +152,28 @@ impl EventHistory {
     }
 
     /// Compares the timetable `own` with the timetable of the server `claimed_by`, which claimed an occurrence. Returns
-    /// a difference that must be reported now.
+    /// the other timetable once, when the difference has lasted for an hour. The difference is over if no claim shows
+    /// it for an hour, or if the timetable on this server changes.
     pub(crate) fn compare_timetables(
         &self,
         own: &Arc<str>,
         claimed_by: Option<&Holder>,
         now: DateTime<Utc>,
     ) -> Option<OtherTimetable> {
-        self.seen().difference.compare(own, claimed_by, now)
+        let other = claimed_by.and_then(|holder| Some((holder, holder.timetable()?)));
+        let other = other.filter(|(holder, timetable)| *timetable != &**own && holder.other_application().is_none());
+        let mut seen = self.seen();
+        let known = seen.difference.take().filter(|known| known.own == *own);
+        let Some((holder, timetable)) = other else {
+            seen.difference = known.filter(|known| now - known.last < TOLERATED);
+            return None;
+        };
+        let (since, was_told) = known.map_or((now, false), |known| (known.other.since, known.is_told));
+        let is_told = was_told || now - since >= TOLERATED;
+        let server = holder.process().to_string().into();
+        let other = OtherTimetable { timetable: timetable.into(), server, since };
+        seen.difference = Some(Difference { own: Arc::clone(own), other: other.clone(), last: now, is_told });
+        (is_told && !was_told).then_some(other)
     }
 
     fn now(&self) -> SeenRuns {
@@ -168,8 +181,7 @@ impl EventHistory {
     }
 
     fn seen(&self) -> MutexGuard<'_, SeenRuns> {
-        // A poisoned lock can still be used: after a panic, the history is never half-changed.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 
@@ -197,56 +209,13 @@ pub struct OtherTimetable {
     pub since: DateTime<Utc>,
 }
 
-/// The present difference. It is reported only after it has lasted for an hour.
-#[derive(Clone, Default)]
-pub(super) struct SeenDifference(Option<Difference>);
-
+/// A difference of two timetables. It is reported only after it has lasted for an hour.
 #[derive(Clone)]
-struct Difference {
+pub(super) struct Difference {
     own: Arc<str>,
     other: OtherTimetable,
     last: DateTime<Utc>,
     is_told: bool,
-}
-
-impl SeenDifference {
-    /// Compares the timetable `own` with the timetable of the server `claimed_by`, which claimed an occurrence. Returns
-    /// the other timetable once, when the difference has lasted for an hour. The difference is over if no claim shows
-    /// it for an hour, or if the timetable on this server changes.
-    pub(super) fn compare(
-        &mut self,
-        own: &Arc<str>,
-        claimed_by: Option<&Holder>,
-        now: DateTime<Utc>,
-    ) -> Option<OtherTimetable> {
-        let other = claimed_by.and_then(|holder| Some((holder, holder.timetable()?)));
-        let other = other.filter(|(holder, timetable)| *timetable != &**own && holder.other_application().is_none());
-        let known = self.0.take().filter(|known| known.own == *own);
-        let Some((holder, timetable)) = other else {
-            self.0 = known.filter(|known| now - known.last < TOLERATED);
-            return None;
-        };
-        let (since, was_told) = known.map_or((now, false), |known| (known.other.since, known.is_told));
-        let is_told = was_told || now - since >= TOLERATED;
-        let server = holder.process().to_string().into();
-        let other = OtherTimetable { timetable: timetable.into(), server, since };
-        self.0 = Some(Difference { own: Arc::clone(own), other: other.clone(), last: now, is_told });
-        (is_told && !was_told).then_some(other)
-    }
-
-    /// Returns the other timetable, if the difference has lasted for an hour.
-    pub(super) fn told(self) -> Option<OtherTimetable> {
-        self.0.filter(|difference| difference.is_told).map(|difference| difference.other)
-    }
-}
-
-#[cfg(feature = "serde")]
-#[expect(clippy::ref_option, reason = "serde calls it so")]
-fn as_number<S: serde::Serializer>(token: &Option<FencingToken>, serializer: S) -> Result<S::Ok, S::Error> {
-    match token {
-        Some(token) => serializer.serialize_u64(token.get()),
-        None => serializer.serialize_none(),
-    }
 }
 
 #[cfg(feature = "serde")]

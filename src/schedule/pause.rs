@@ -5,10 +5,9 @@ use chrono::{DateTime, Utc};
 pub(crate) mod pause_check;
 pub(crate) mod pause_error;
 mod pause_on_failure;
-mod pauser;
+mod pause_marker;
 
 use pause_error::PauseError;
-use pauser::Pauser;
 
 use super::schedule::Schedule;
 use crate::lease::name::MutexName;
@@ -73,7 +72,7 @@ impl Schedule {
     /// # }
     /// ```
     pub fn pause(&self, until: DateTime<Utc>, why: &str) -> Result<(), PauseError> {
-        self.pauser(self.pause_marker()?).begin(until, why)
+        self.begin_pause(&self.pause_marker()?, until, why)
     }
 
     /// Ends the pause, even if another server began it. `false`: the schedule was not paused.
@@ -83,7 +82,7 @@ impl Schedule {
     /// The schedule has no [name](Self::named); the store can neither [break](crate::EventMutex::break_lease) a marker
     /// nor [move](crate::EventMutex::extend) its end; or the store did not answer.
     pub fn resume(&self) -> Result<bool, PauseError> {
-        self.pauser(self.pause_marker()?).end()
+        self.end_pause(&self.pause_marker()?)
     }
 
     /// Returns the present pause, for example for a status page. `None`: the schedule is not paused.
@@ -92,7 +91,7 @@ impl Schedule {
     ///
     /// The schedule has no [name](Self::named), or its store did not answer.
     pub fn paused(&self) -> Result<Option<Pause>, PauseError> {
-        self.pauser(self.pause_marker()?).find()
+        self.find_pause(&self.pause_marker()?)
     }
 
     /// Pauses one event in all schedules of this [name](Self::named) on this store: no due occurrence of the event
@@ -125,7 +124,7 @@ impl Schedule {
     /// # }
     /// ```
     pub fn pause_event(&self, event: &str, until: DateTime<Utc>, why: &str) -> Result<(), PauseError> {
-        self.pauser(self.event_pause_marker(event)?).begin(until, why)
+        self.begin_pause(&self.event_pause_marker(event)?, until, why)
     }
 
     /// Ends the pause of one event, even if another server began it. `false`: the event itself was not paused.
@@ -134,7 +133,7 @@ impl Schedule {
     ///
     /// The errors of [`resume`](Self::resume). Or the schedule has events, but no event of this name.
     pub fn resume_event(&self, event: &str) -> Result<bool, PauseError> {
-        self.pauser(self.event_pause_marker(event)?).end()
+        self.end_pause(&self.event_pause_marker(event)?)
     }
 
     /// Returns the present pause of one event. `None`: the event itself is not paused, but its schedule may be paused.
@@ -143,7 +142,7 @@ impl Schedule {
     ///
     /// The errors of [`paused`](Self::paused). Or the schedule has events, but no event of this name.
     pub fn paused_event(&self, event: &str) -> Result<Option<Pause>, PauseError> {
-        self.pauser(self.event_pause_marker(event)?).find()
+        self.find_pause(&self.event_pause_marker(event)?)
     }
 
     /// Returns the pauses of single events, with the names of the events. If the store can't list pauses, only the
@@ -176,9 +175,5 @@ impl Schedule {
             return Err(PauseError::EvenWhenPaused { event: event.into() });
         }
         Ok(mark.mark(event, EVENT_PAUSED))
-    }
-
-    fn pauser(&self, mark: MutexName) -> Pauser {
-        Pauser { schedule: self.clone(), mark }
     }
 }

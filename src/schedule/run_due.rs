@@ -3,7 +3,6 @@
 use std::ptr;
 #[cfg(feature = "cli")]
 use std::sync::Arc;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -20,6 +19,7 @@ use super::tick_plan::planned_run::PlannedRun;
 use crate::base::catch_panic::contain;
 #[cfg(feature = "cli")]
 use crate::base::error::MutexError;
+use crate::base::lock::lock;
 #[cfg(feature = "cli")]
 use crate::event::catch_up::Missed;
 #[cfg(feature = "cli")]
@@ -68,7 +68,7 @@ impl Schedule {
         if plan.due.is_empty() {
             return;
         }
-        let mut last_tick = self.last_tick.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last_tick = lock(&self.last_tick);
         let Some(last) = *last_tick else { return };
         *last_tick = Some(plan.now);
         let is_soon = last < plan.now && plan.now - last < TimeDelta::minutes(1);

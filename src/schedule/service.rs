@@ -17,6 +17,7 @@ use super::tick_context::{StartedBy, TickContext};
 use super::tick_plan::TickPlan;
 use super::tick_plan::missed_check::write_markers;
 use super::tick_plan::planned_run::PlannedRun;
+use crate::base::lock::lock;
 use crate::base::{catch_panic::contain, threads};
 use crate::observe::notice::{About, Step};
 use crate::outcome::skip_reason::SkipReason;
@@ -164,7 +165,7 @@ impl Schedule {
         let shutdown = self.shutdown.clone().unwrap_or_default();
         let _working = shutdown.tick();
         let reports = Mutex::new(Vec::new());
-        let report = |report| reports.lock().unwrap_or_else(PoisonError::into_inner).push(report);
+        let report = |report| lock(&reports).push(report);
         thread::scope(|scope| {
             let waiting = shutdown.waiting(&self.clock);
             let threads = TickThreads { scope, schedule: &schedule, report: &report, notices: LoopNotices::default() };

@@ -45,10 +45,11 @@ use std::fmt;
 use std::io;
 use std::iter;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::event_mutex::{EventMutex, run_log::RunLog};
 use crate::base::error::MutexError;
+use crate::base::lock::lock;
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::{name::MutexName, owner::Owner, term::Term};
 use crate::store::event_mutex::admission::{Admission, Admitted};
@@ -234,8 +235,7 @@ impl FileMutex {
     }
 
     fn directory(&self) -> io::Result<Arc<Directory>> {
-        // A poisoned lock can still be used: the directory is only replaced as a whole.
-        let mut directory = self.shared.directory.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut directory = lock(&self.shared.directory);
         if let Some(renewed) = directory.renewed()? {
             *directory = Arc::new(renewed);
         }
@@ -243,8 +243,7 @@ impl FileMutex {
     }
 
     fn life_locks(&self) -> MutexGuard<'_, LifeLocks> {
-        // A poisoned lock can still be used: no code that can panic runs while the map is half-changed.
-        self.shared.life_locks.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.shared.life_locks)
     }
 
     /// Takes the locked life file of a lease out of the map. Returns `None` if another process locked the life file:

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use chrono::{DateTime, Utc};
 
@@ -15,6 +15,7 @@ use memory_run_log::MemoryRunLog;
 
 use super::event_mutex::EventMutex;
 use crate::base::error::MutexError;
+use crate::base::lock::lock;
 use crate::lease::holder::Holder;
 use crate::lease::label::Label;
 use crate::lease::request::{Lease, LeaseRequest};
@@ -99,8 +100,7 @@ impl MemoryMutex {
 
     /// Locks the state, and calls `decide` with the state and the current moment.
     fn decide<T>(&self, decide: impl FnOnce(&mut MemoryState, Moment) -> T) -> T {
-        // A poisoned lock can still be used: no code that can panic runs while the state is half-changed.
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.state);
         decide(&mut state, self.clock.moment())
     }
 }

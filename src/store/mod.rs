@@ -28,7 +28,7 @@ pub(crate) mod sql;
 
 pub use crate::base::error::{InvalidOptions, MutexErrorKind};
 pub use crate::lease::holder::Holder;
-pub use crate::lease::name::{InvalidName, InvalidNameKind};
+pub use crate::lease::name::InvalidName;
 pub use crate::lease::owner::{InvalidOwner, Owner};
 pub use crate::lease::request::{Lease, LeaseRequest};
 pub use crate::lease::store_id::StoreId;

@@ -3,12 +3,13 @@
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
 use super::run::{ENDING_TAKES, Run};
 use crate::base::catch_panic::contain;
 use crate::base::error::BoxError;
+use crate::base::lock::lock;
 use crate::hold::change_signal::TaskWaiter;
 use crate::observe::tell::trace::Span;
 use crate::outcome::cancel::Cancelled;
@@ -83,7 +84,7 @@ impl PreparedTask {
         let Self { work, control, span, runtime } = self;
         let waiter = TaskWaiter::new(&control.run.held.signal);
         waiter.set(changed);
-        *control.awaited.lock().unwrap_or_else(PoisonError::into_inner) = Some((Box::new(on_end), waiter));
+        *lock(&control.awaited) = Some((Box::new(on_end), waiter));
         let waiter = TaskWaiter::new(&control.run.held.signal);
         let future = LeasedFuture { work: Some(work), waiter, control: Arc::clone(&control), span };
         if let Err(message) = contain(|| (runtime.drive)(future)) {
@@ -187,7 +188,7 @@ impl TaskControl {
 
     fn end(&self, fault: Option<Fault>, is_abandoned: bool) {
         self.phase.store(OVER, Ordering::Release);
-        let awaited = self.awaited.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let awaited = lock(&self.awaited).take();
         if let Some((on_end, waiter)) = awaited {
             drop(waiter);
             on_end(TaskEnd { fault, is_abandoned });

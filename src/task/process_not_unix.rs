@@ -3,11 +3,12 @@
 
 use std::io;
 use std::process::{Child, Command, ExitStatus};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
 use super::orphan_policy::OrphanPolicy;
+use crate::base::lock::lock;
 
 pub(super) struct ProcessAlone(Leader);
 
@@ -56,6 +57,6 @@ impl Leader {
 
     fn child(&self) -> MutexGuard<'_, Child> {
         // No code that can panic runs under this lock, so the lock is never poisoned.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }

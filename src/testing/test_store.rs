@@ -1,12 +1,13 @@
 //! A store for tests of a schedule, with faults that the test sets.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
 use crate::base::error::MutexError;
+use crate::base::lock::lock;
 use crate::lease::name::{InvalidName, MutexName};
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::term::Term;
@@ -71,7 +72,7 @@ impl TestStore {
 
     /// Makes the store slow: from now on, `time` passes on the store's clock before each answer.
     pub fn take(&self, time: Duration) {
-        *self.faults.takes.lock().unwrap_or_else(PoisonError::into_inner) = time;
+        *lock(&self.faults.takes) = time;
     }
 
     /// Deletes all leases, claims and markers, such as pauses, as if a server was restarted without its data. The log
@@ -152,7 +153,7 @@ impl TestStore {
     }
 
     fn pass_time(&self) {
-        let takes = *self.faults.takes.lock().unwrap_or_else(PoisonError::into_inner);
+        let takes = *lock(&self.faults.takes);
         if !takes.is_zero() {
             self.clock.advance(takes);
         }

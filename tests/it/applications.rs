@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use chrono::TimeDelta;
-use soloist::store::{InvalidNameKind, Owner};
+use soloist::store::Owner;
 use soloist::time::ManualClock;
 use soloist::{Event, EventMutex, FileMutex, LeaseGuard, MemoryMutex, MutexName, Run, Schedule, SkipReason, Term};
 
@@ -232,7 +232,7 @@ fn a_name_that_people_can_not_read_is_refused() {
         assert_eq!(error.to_string(), format!("the name of the schedule {why}"));
     }
     let error = Schedule::in_process().with_instance("web\n1").unwrap_err();
-    assert!(matches!(error.kind(), InvalidNameKind::Unreadable { char: '\n', .. }), "{error}");
+    assert!(error.to_string().contains("`\\n`"), "{error}");
     assert!(Schedule::in_process().named("😀".repeat(100)).unwrap().with_instance("😀".repeat(100)).is_ok());
 }
 

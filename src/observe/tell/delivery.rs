@@ -3,10 +3,11 @@
 
 use std::collections::VecDeque;
 use std::mem;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use chrono::{DateTime, Utc};
 
+use crate::base::lock::lock;
 use crate::base::{catch_panic::contain, threads};
 
 /// The largest number of waiting notices. A notice that is posted while so many are waiting is dropped.
@@ -65,8 +66,7 @@ impl Delivery {
     }
 
     fn waiting(&self) -> MutexGuard<'_, Undelivered> {
-        // A poisoned lock can still be used: after a panic, the queue is never half-changed.
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.waiting)
     }
 }
 

@@ -6,6 +6,7 @@ use std::mem;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::base::lock::lock;
 use crate::base::{catch_panic::contain, error::MutexError};
 use crate::hold::held_lease::{NO_THREAD, this_thread};
 #[cfg(unix)]
@@ -339,8 +340,7 @@ impl RunLogger {
     }
 
     fn records(&self) -> MutexGuard<'_, WaitingRecords> {
-        // A poisoned lock can still be used: after a panic, the records are never half-changed.
-        self.records.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.records)
     }
 }
 

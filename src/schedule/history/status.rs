@@ -93,7 +93,6 @@ pub struct EventStatus {
     /// The protections, with the names of the methods that set them.
     pub protections: Vec<String>,
     /// The name of the event's lease; `None` if the event has no lease.
-    #[cfg_attr(feature = "serde", serde(serialize_with = "as_optional_text"))]
     pub mutex: Option<MutexName>,
     /// The running runs of the event in this process.
     pub running: Vec<RunningNow>,
@@ -275,40 +274,17 @@ impl EventStatus {
             last_skip,
             paused: None,
             log: None,
-            other_timetable: difference.told(),
+            other_timetable: difference.filter(|difference| difference.is_told).map(|difference| difference.other),
         }
     }
 }
 
 #[cfg(feature = "serde")]
-mod form {
-    //! The JSON form of values that `serde` can't serialize by itself.
-
-    use std::fmt::Display;
-
-    use serde::Serializer;
-
-    use crate::base::{error::MutexError, escape::Chain};
-
-    pub(super) fn as_text<S: Serializer>(value: &impl Display, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(value)
-    }
-
-    #[expect(clippy::ref_option, reason = "serde calls it so")]
-    pub(super) fn as_optional_text<S: Serializer>(
-        value: &Option<impl Display>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        match value {
-            Some(value) => serializer.collect_str(value),
-            None => serializer.serialize_none(),
-        }
-    }
-
-    pub(super) fn as_texts<S: Serializer>(errors: &[MutexError], serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(errors.iter().map(|error| Chain(error).to_string()))
-    }
+fn as_text<S: serde::Serializer>(value: &impl std::fmt::Display, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
 }
 
 #[cfg(feature = "serde")]
-use form::{as_optional_text, as_text, as_texts};
+fn as_texts<S: serde::Serializer>(errors: &[MutexError], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(errors.iter().map(|error| crate::base::escape::Chain(error).to_string()))
+}

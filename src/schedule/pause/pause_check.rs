@@ -1,35 +1,20 @@
 //! The check for pauses, which all events of a tick share.
 
 use std::collections::HashMap;
-use std::slice;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
+use crate::base::lock::lock;
 use crate::base::{catch_panic::contain, error::MutexError};
 use crate::lease::name::MutexName;
 use crate::outcome::{paused::Pause, skip_reason::SkipReason};
 use crate::schedule::tick_context::outages::Outages;
-use crate::store::{described_store::Store, event_mutex::EventMutex, event_mutex::held::Names};
+use crate::store::{described_store::Store, event_mutex::held::Names};
 use crate::time::{clock::Clock, clock::moment::Moment};
 
 /// The time after which a tick reads the pauses again. Until then, the tick uses the store's last answer. So for up to
 /// a minute after a pause has begun, events can still start.
 pub(crate) const RECHECK_AFTER: Duration = Duration::from_secs(60);
-
-/// Reads, in one request, those of `marks` that the store has. Each such marker is a pause. The pause has a holder if the
-/// store keeps holders.
-pub(crate) fn find_pauses(
-    mutex: &dyn EventMutex,
-    marks: &[MutexName],
-) -> Result<impl Iterator<Item = (MutexName, Pause)> + use<>, MutexError> {
-    let held = mutex.held(Names::Each(marks))?;
-    Ok(held.into_iter().map(|held| (held.name().clone(), Pause::by(held.into_holder()))))
-}
-
-/// Reads the pause of this marker. `None`: the store does not have the marker.
-pub(crate) fn find_pause(mutex: &dyn EventMutex, mark: &MutexName) -> Result<Option<Pause>, MutexError> {
-    Ok(find_pauses(mutex, slice::from_ref(mark))?.next().map(|(_, pause)| pause))
-}
 
 /// The check for pauses of one tick. It reads the store once for all events of the tick, and again when the answer is
 /// too old.
@@ -66,9 +51,7 @@ impl<'a> PauseCheck<'a> {
         outages: Option<&Outages<'_>>,
         clock: &Clock,
     ) -> Result<(), SkipReason> {
-        // A poisoned lock can still be used: `ask_store` catches panics of the store, so the answer is never
-        // half-changed.
-        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut read = lock(&self.read);
         let tells = |(at, found): &&(Moment, Found)| {
             let is_fresh = clock.moment().since(*at) < max_age;
             is_fresh && found.as_ref().map_or(true, |found| found.contains_key(mark))
@@ -94,13 +77,13 @@ impl<'a> PauseCheck<'a> {
         }
         let attempted = || format!("read {of_schedule}");
         let found = match outages {
-            Some(outages) => outages.ask(store, clock, attempted, |mutex| find_pauses(mutex, &marks)),
-            None => contain(|| find_pauses(&*store.mutex, &marks))
+            Some(outages) => outages.ask(store, clock, attempted, |mutex| mutex.held(Names::Each(&marks))),
+            None => contain(|| store.mutex.held(Names::Each(&marks)))
                 .unwrap_or_else(|message| Err(MutexError::panicked(attempted(), &message))),
         };
-        let found = found?;
+        let found = found?.into_iter().map(|held| (held.name().clone(), Some(Pause::by(held.into_holder()))));
         let mut known: HashMap<_, _> = marks.into_iter().map(|mark| (mark, None)).collect();
-        known.extend(found.map(|(mark, pause)| (mark, Some(pause))));
+        known.extend(found);
         Ok(known)
     }
 }

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use chrono::TimeDelta;
 
 use super::pause_error::PauseError;
-use super::pauser::Pauser;
 use crate::base::{catch_panic::contain, error::MutexError};
-use crate::lease::term::Term;
+use crate::lease::{name::MutexName, term::Term};
 use crate::observe::tell::trace;
 use crate::outcome::run_record::{RunEnd, RunRecord, outcome_kind::OutcomeKind};
 use crate::schedule::history::run_logger::no_log;
@@ -19,9 +18,9 @@ impl Schedule {
     pub(crate) fn pause_if_it_fails(&self, event: &Arc<str>, limit: usize) {
         let Some(logger) = &self.run_logger else { return };
         let Ok(mark) = self.event_pause_marker(event) else { return };
-        let (pauser, failing) = (self.pauser(mark), Arc::clone(event));
+        let (schedule, failing) = (self.clone(), Arc::clone(event));
         logger.after_failure(event, move || {
-            let done = contain(|| pauser.pause_if_failing(&failing, limit)).unwrap_or_else(|message| {
+            let done = contain(|| schedule.pause_if_failing(&mark, &failing, limit)).unwrap_or_else(|message| {
                 let error = MutexError::panicked("pause an event that keeps failing".to_owned(), &message);
                 Err(PauseError::Store(error))
             });
@@ -30,20 +29,18 @@ impl Schedule {
             }
         });
     }
-}
 
-impl Pauser {
     /// Pauses an event whose last `limit` runs have all failed, wherever in the fleet they ran.
-    fn pause_if_failing(&self, event: &str, limit: usize) -> Result<(), PauseError> {
-        let log = self.schedule.store.mutex.run_log().ok_or_else(|| PauseError::Store(no_log()))?;
+    fn pause_if_failing(&self, mark: &MutexName, event: &str, limit: usize) -> Result<(), PauseError> {
+        let log = self.store.mutex.run_log().ok_or_else(|| PauseError::Store(no_log()))?;
         let runs = log.runs(event)?;
         // An existing pause keeps its own reason and end.
-        if !have_failed(&runs, limit) || self.find()?.is_some() {
+        if !have_failed(&runs, limit) || self.find_pause(mark)?.is_some() {
             return Ok(());
         }
         let longest = TimeDelta::from_std(Term::MAX.get()).unwrap_or(TimeDelta::MAX);
         let times = if limit == 1 { "failed".to_owned() } else { format!("failed {limit} times in a row") };
-        self.begin(self.schedule.clock.now() + longest, &times)
+        self.begin_pause(mark, self.clock.now() + longest, &times)
     }
 }
 

@@ -1,10 +1,11 @@
 //! The events that the clones of a schedule share, and the changes that a running loop has not seen yet.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use chrono::{DateTime, Utc};
 
 use super::registry::Registry;
+use crate::base::lock::lock;
 use crate::event::add_error::AddError;
 use crate::time::clock::Clock;
 
@@ -66,8 +67,7 @@ impl LiveEvents {
     }
 
     fn lock(&self) -> MutexGuard<'_, Current> {
-        // A poisoned lock can still be used: after a panic, the value is never half-changed.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 
@@ -84,7 +84,7 @@ impl ChangeWatch {
     }
 
     fn past(&self) -> MutexGuard<'_, Vec<EventsUntil>> {
-        self.past.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.past)
     }
 }
 

@@ -2,11 +2,12 @@
 //! blocked runtime does not delay the call.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use chrono::{DateTime, Utc};
 use tokio::sync::oneshot;
 
+use crate::base::lock::lock;
 use crate::base::threads;
 use crate::hold::renewal_thread::RenewalThread;
 use crate::observe::tell::trace;
@@ -141,7 +142,7 @@ impl Drop for BeginOnDrop {
 pub(crate) async fn on_a_thread<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> T {
     let (answer, answered) = oneshot::channel();
     let call = Arc::new(Mutex::new(Some(call)));
-    let take = |call: &Mutex<Option<_>>| call.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let take = |call: &Mutex<Option<_>>| lock(call).take();
     let on_thread = {
         let call = Arc::clone(&call);
         // If the future was dropped, nothing receives the answer.

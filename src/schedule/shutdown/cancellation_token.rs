@@ -1,13 +1,14 @@
 //! A shutdown that a `CancellationToken` triggers.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Wake, Waker};
 
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use super::Shutdown;
 use super::shutdown_state::ShutdownState;
+use crate::base::lock::lock;
 
 /// A shutdown that begins when the token is cancelled. This needs no runtime.
 ///
@@ -42,7 +43,7 @@ struct Watch {
 impl Wake for Watch {
     fn wake(self: Arc<Self>) {
         let waker = Waker::from(Arc::clone(&self));
-        let mut cancelled = self.cancelled.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cancelled = lock(&self.cancelled);
         let is_cancelled =
             cancelled.as_mut().is_some_and(|it| it.as_mut().poll(&mut Context::from_waker(&waker)).is_ready());
         if is_cancelled {

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use crate::base::lock::lock;
 use crate::hold::change_signal::Signal;
 use crate::observe::tell::{delivery::spawn_detached, trace};
 use crate::task::run::Run;
@@ -239,8 +240,7 @@ impl ShutdownState {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Progress> {
-        // A poisoned lock can still be used: after a panic, the progress is never half-changed.
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.progress)
     }
 }
 

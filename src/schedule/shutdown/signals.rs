@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
@@ -11,6 +11,7 @@ use signal_hook::low_level;
 
 use super::shutdown_state::ShutdownState;
 use crate::base::escape::Named;
+use crate::base::lock::lock;
 use crate::base::standard_error::print_line;
 use crate::base::{system, threads};
 use crate::hold::process_exit::leave;
@@ -35,7 +36,7 @@ const TELLING: Duration = Duration::from_millis(500);
 pub(super) fn shutdown_of_this_process() -> io::Result<Arc<ShutdownState>> {
     static PROCESS: Mutex<Option<Arc<ShutdownState>>> = Mutex::new(None);
 
-    let mut process = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut process = lock(&PROCESS);
     let shutdown = process.clone().unwrap_or_default();
     shutdown.listen()?;
     Ok(process.insert(shutdown).clone())

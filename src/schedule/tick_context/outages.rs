@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::base::lock::lock;
 use crate::base::{catch_panic::contain, error::MutexError};
 use crate::lease::store_id::StoreId;
 use crate::observe::notice::{About, Step};
@@ -102,7 +103,7 @@ impl<'a> Outages<'a> {
         known.insert(store, state);
         drop(known);
         self.heard.notify_all();
-        let mut stores_out = self.schedule.stores_out.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stores_out = lock(&self.schedule.stores_out);
         let is_news = if outage.is_some() { stores_out.insert(store) } else { stores_out.remove(&store) };
         drop(stores_out);
         if is_news {
@@ -113,7 +114,6 @@ impl<'a> Outages<'a> {
     }
 
     fn known(&self) -> MutexGuard<'_, BTreeMap<StoreId, StoreState>> {
-        // A poisoned lock can still be used: after a panic, the map is never half-changed.
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.known)
     }
 }

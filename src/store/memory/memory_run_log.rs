@@ -1,9 +1,10 @@
 //! The run log in memory: a map with a separate lock, so that no admission waits for the log.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use crate::base::error::MutexError;
+use crate::base::lock::lock;
 use crate::outcome::run_record::RunRecord;
 use crate::outcome::run_record::numbered_record::{by_event, newest_first};
 use crate::outcome::run_record::skip_count::{SkipCount, add_skips};
@@ -15,8 +16,7 @@ pub(crate) struct MemoryRunLog(Mutex<HashMap<Box<str>, EventLog>>);
 
 impl MemoryRunLog {
     fn locked(&self) -> MutexGuard<'_, HashMap<Box<str>, EventLog>> {
-        // A poisoned lock can still be used: no code that can panic runs while the map is half-changed.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

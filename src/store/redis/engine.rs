@@ -1,8 +1,8 @@
 //! The requests to a Redis server on one connection. Scripts carry out the releases, the admissions and most reads.
 
 use std::collections::BTreeSet;
+use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -10,12 +10,13 @@ use redis::{Cmd, Value, cmd};
 
 use super::address::Address;
 use super::connection::{CARRY_OUT, Connection, LOOK};
-use super::entry::{Prefix, beginning_of_entry, end_of_entry, held_for, holder};
+use super::entry::{Prefix, beginning_of_entry, end_of_entry, held_for, holder, millis};
 use super::server_error::{OUT_OF_MEMORY, not_understood, read, refused, unless_refused};
 use super::topology;
 use crate::base::error::InvalidOptions;
+use crate::base::lock::lock;
 use crate::lease::request::LeaseRequest;
-use crate::lease::{name::MutexName, owner::Owner, term::Term, token::FencingToken};
+use crate::lease::{name::MutexName, owner::Owner, token::FencingToken};
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::held::{Held, Names};
 use crate::store::server::engine::{Answers, Attempt, End, EndRequest, Engine, FoundEntry, Health, Request};
@@ -105,11 +106,13 @@ impl RedisEngine {
         let (clock, now) = (attempt.connection.clock, Clock::system().moment());
         call.arg(clock.window(now, attempt.until).map(|micros| format!("{micros:016}")).as_slice());
         call.arg(ends.len()).arg((self.target.timeout + MARGIN).as_millis());
-        let to_revoke = self.owners_to_revoke(now);
+        // A copy of the admissions of these owners may still arrive, so their releases revoke them.
+        let to_revoke = lock(&self.to_revoke);
+        let is_revoked = |owner: &Owner| to_revoke.iter().any(|(known, until)| known == owner && now < *until);
         for EndRequest { owner, end, .. } in ends {
             call.arg(beginning_of_entry(*owner));
             match end {
-                End::Now if !to_revoke.contains(owner) => call.arg("now"),
+                End::Now if !is_revoked(owner) => call.arg("now"),
                 End::Now | End::NowAndRevoked => call.arg("revoke"),
                 End::After(term) => call.arg(millis(*term)),
             };
@@ -130,15 +133,9 @@ impl RedisEngine {
         let now = Clock::system().moment();
         let until = now.plus(self.target.timeout + MARGIN);
         let granted = admissions.iter().zip(decided).filter(|(_, decided)| is_granted(decided));
-        let mut to_revoke = self.to_revoke.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut to_revoke = lock(&self.to_revoke);
         to_revoke.retain(|(_, until)| now < *until);
         to_revoke.extend(granted.map(|(admission, _)| (admission.owner(), until)));
-    }
-
-    /// Returns the owners that are revoked by their releases, because a copy of their admissions may still arrive.
-    fn owners_to_revoke(&self, now: Moment) -> Vec<Owner> {
-        let to_revoke = self.to_revoke.lock().unwrap_or_else(PoisonError::into_inner);
-        to_revoke.iter().filter(|(_, until)| now < *until).map(|(owner, _)| *owner).collect()
     }
 
     /// Reads all keys that match the pattern, and returns the results of `parse`. A key is left out if its result is
@@ -298,11 +295,6 @@ fn digits(value: &Value) -> Result<i64, Failure> {
     let Value::BulkString(digits) = value else { return Err(not_understood(value)) };
     let number = str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
     number.filter(|number| *number >= 0).ok_or_else(|| not_understood(value))
-}
-
-/// Returns a term in milliseconds, rounded up.
-fn millis(term: Term) -> u128 {
-    term.get().as_micros().div_ceil(1000)
 }
 
 /// Sends commands in one round trip. Returns their replies, or a failure if one of the replies is an error.

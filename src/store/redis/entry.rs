@@ -90,6 +90,11 @@ pub(super) fn beginning_of_entry(owner: Owner) -> String {
     beginning
 }
 
+/// Returns the term of an entry in milliseconds, rounded up.
+pub(super) fn millis(term: Term) -> u128 {
+    term.get().as_micros().div_ceil(1000)
+}
+
 /// Returns the end of an entry, behind the owner, the token and the term: the time of the grant, as this process
 /// estimates the server's time; the process id; the occurrence; and the text about this process.
 pub(super) fn end_of_entry(since: DateTime<Utc>, occurrence: Option<DateTime<Utc>>, label: Option<&Label>) -> String {

@@ -3,12 +3,13 @@
 
 use std::iter;
 use std::mem;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
 use super::engine::{Answers, Attempt, End, EndRequest, Engine, Request, ServerConnection};
 use super::failure::{AskAgain, Failure};
+use crate::base::lock::lock;
 use crate::base::{per_process::PerProcess, progress, threads};
 use crate::lease::{name::MutexName, owner::Owner};
 use crate::store::event_mutex::admission::Admitted;
@@ -275,7 +276,7 @@ impl<C> Default for Kept<C> {
 
 impl<C> Kept<C> {
     fn pending(&self) -> MutexGuard<'_, Vec<PendingRelease>> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.pending)
     }
 }
 
@@ -331,7 +332,7 @@ impl<C: ServerConnection> Kept<C> {
     }
 
     fn locked(&self) -> MutexGuard<'_, Idle<C>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.idle)
     }
 }
 

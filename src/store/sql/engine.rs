@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::io;
 use std::slice;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use chrono::DateTime;
@@ -15,6 +15,7 @@ use super::session::{Session, TextRow, list, rows, send, values_of};
 use super::snapshot::Snapshot;
 use super::table_names::{TABLE, TableName, Tables};
 use crate::base::error::{InvalidOptions, MutexError};
+use crate::base::lock::lock;
 use crate::lease::name::MutexName;
 use crate::store::event_mutex::held::Names;
 use crate::store::server::engine::{Answers, Attempt, End, EndRequest, Engine, FoundEntry, Health, Request};
@@ -73,7 +74,7 @@ impl<S: Session> SqlEngine<S> {
     }
 
     fn set_clock(&self, clock: ServerClock) {
-        *self.clock.lock().unwrap_or_else(PoisonError::into_inner) = Some(clock);
+        *lock(&self.clock) = Some(clock);
     }
 
     /// Ends leases. All leases that end at the same time are ended by one statement. Returns for each lease whether its
@@ -126,7 +127,7 @@ impl<S: Session> SqlEngine<S> {
             }
             (End::After(term), _) => term.get().as_micros(),
         };
-        let known = *self.clock.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = *lock(&self.clock);
         let clock = match known {
             Some(clock) => clock,
             None => self.look_at(attempt, names.iter().map(|[key, _]| key)).map_err(Failure::undone)?.clock,

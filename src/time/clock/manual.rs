@@ -9,6 +9,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use super::moment::Moment;
+use crate::base::lock::lock;
 
 /// The longest real time for which the clock waits for the threads that have a turn.
 const LONGEST_TURN: Duration = Duration::from_secs(5);
@@ -329,8 +330,7 @@ impl ManualTime {
     }
 
     fn places(&self) -> MutexGuard<'_, Places> {
-        // A poisoned lock can still be used: after a panic, the places are never half-changed.
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.places)
     }
 }
 

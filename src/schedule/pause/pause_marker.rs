@@ -1,10 +1,9 @@
-//! Begins and ends the pause of a schedule or of one event. A pause is a marker in the store.
+//! Begins, finds and ends the pause of a schedule or of one event. A pause is a marker in the store.
 
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use super::pause_check::find_pause;
 use super::pause_error::{LONGEST_REASON, PauseError};
 use crate::base::error::MutexError;
 use crate::lease::{name::MutexName, request::LeaseRequest, term::Term};
@@ -15,104 +14,97 @@ use crate::store::described_store::Store;
 use crate::store::event_mutex::held::{Held, Names};
 use crate::store::event_mutex::{EventMutex, extend_one};
 
-/// The marker of one pause, with the functions that begin and end the pause.
-pub(crate) struct Pauser {
-    pub(super) schedule: Schedule,
-    pub(super) mark: MutexName,
-}
-
-impl Pauser {
-    /// Begins the pause, which lasts until `until`.
-    pub(crate) fn begin(&self, until: DateTime<Utc>, why: &str) -> Result<(), PauseError> {
-        let Self { schedule: Schedule { store, clock, observers, .. }, mark } = self;
+impl Schedule {
+    /// Begins the pause with the marker `mark`. The pause lasts until `until`.
+    pub(super) fn begin_pause(&self, mark: &MutexName, until: DateTime<Utc>, why: &str) -> Result<(), PauseError> {
         let why = Some(why).filter(|why| !why.is_empty());
         // The rules for a readable reason are those for a readable name.
         if let Some(Err(error)) = why.map(|why| MutexName::readable_up_to(why, LONGEST_REASON)) {
             return Err(PauseError::Reason(error.of("the reason for the pause")));
         }
-        self.put(term_until(until, clock.now())?, why)?;
-        let paused = Step::Paused { schedule: mark.mutex(), until, why, scope: &store.scope };
-        observers.tell(self.about(), &paused);
+        self.put_pause(mark, term_until(until, self.clock.now())?, why)?;
+        let paused = Step::Paused { schedule: mark.mutex(), until, why, scope: &self.store.scope };
+        self.observers.tell(about(mark), &paused);
         Ok(())
     }
 
-    /// Ends the pause. `false`: there was no pause.
-    pub(crate) fn end(&self) -> Result<bool, PauseError> {
-        let Self { schedule: Schedule { store, observers, .. }, mark } = self;
-        let was_paused = match store.mutex.break_lease(mark) {
-            Err(error) if error.is_unsupported() => self.end_soon()?,
+    /// Ends the pause with this marker. `false`: there was no pause.
+    pub(super) fn end_pause(&self, mark: &MutexName) -> Result<bool, PauseError> {
+        let was_paused = match self.store.mutex.break_lease(mark) {
+            Err(error) if error.is_unsupported() => self.end_pause_soon(mark)?,
             held => held?.is_some(),
         };
         if was_paused {
-            observers.tell(self.about(), &Step::Resumed { schedule: mark.mutex() });
+            self.observers.tell(about(mark), &Step::Resumed { schedule: mark.mutex() });
         }
         Ok(was_paused)
     }
 
     /// Shortens the pause to a millisecond, for a store that can't break leases.
-    fn end_soon(&self) -> Result<bool, PauseError> {
-        let paused = self.find()?;
+    fn end_pause_soon(&self, mark: &MutexName) -> Result<bool, PauseError> {
+        let paused = self.find_pause(mark)?;
         if paused.is_none() {
             return Ok(false);
         }
-        let moved = self.move_end(Term::MIN).map_err(PauseError::Store)?;
+        let moved = self.move_end_of_pause(mark, Term::MIN).map_err(PauseError::Store)?;
         let until = paused.and_then(|pause| Some(pause.holder()?.until()));
         moved.ok_or(PauseError::CannotEnd { until })
     }
 
-    pub(crate) fn find(&self) -> Result<Option<Pause>, PauseError> {
-        find_pause(&*self.schedule.store.mutex, &self.mark).map_err(PauseError::Store)
+    /// Reads the pause with this marker. `None`: the store does not have the marker.
+    pub(super) fn find_pause(&self, mark: &MutexName) -> Result<Option<Pause>, PauseError> {
+        let held = self.store.mutex.held(Names::of(mark))?.pop();
+        Ok(held.map(|held| Pause::by(held.into_holder())))
     }
 
     /// Writes a marker that ends one `term` from now, or moves the end of the present marker.
-    fn put(&self, term: Term, why: Option<&str>) -> Result<(), MutexError> {
-        if self.create(term, why)? {
+    fn put_pause(&self, mark: &MutexName, term: Term, why: Option<&str>) -> Result<(), MutexError> {
+        if self.create_pause(mark, term, why)? {
             return Ok(());
         }
-        match self.move_end(term)? {
+        match self.move_end_of_pause(mark, term)? {
             Some(true) => return Ok(()),
             // The earlier pause has just ended, so the marker is free.
             Some(false) => {}
             None => {
-                let _ = self.schedule.store.mutex.break_lease(&self.mark)?;
+                let _ = self.store.mutex.break_lease(mark)?;
             }
         }
         // The marker was free a moment ago. If it is held again, a later call has written it. The last call wins, so
         // this call leaves the marker.
-        self.create(term, why).map(|_| ())
+        self.create_pause(mark, term, why).map(|_| ())
     }
 
-    fn create(&self, term: Term, why: Option<&str>) -> Result<bool, MutexError> {
-        let Schedule { store, clock, label, .. } = &self.schedule;
-        let request = LeaseRequest::new(self.mark.clone(), term, clock).labelled(label.as_ref());
+    fn create_pause(&self, mark: &MutexName, term: Term, why: Option<&str>) -> Result<bool, MutexError> {
+        let request = LeaseRequest::new(mark.clone(), term, &self.clock).labelled(self.label.as_ref());
         let request = match why {
             Some(why) => request.because(why),
             None => request,
         };
-        store.mutex.create(&request).map(|lease| lease.is_some())
+        self.store.mutex.create(&request).map(|lease| lease.is_some())
     }
 
     /// Moves the end of the present pause to one `term` from now, without a gap. `None`: the store can't extend a
     /// lease, or does not say who holds the marker.
-    fn move_end(&self, term: Term) -> Result<Option<bool>, MutexError> {
-        let Schedule { store: Store { mutex, can_extend, .. }, clock, .. } = &self.schedule;
+    fn move_end_of_pause(&self, mark: &MutexName, term: Term) -> Result<Option<bool>, MutexError> {
+        let Store { mutex, can_extend, .. } = &self.store;
         if !can_extend {
             return Ok(None);
         }
-        let held = match mutex.held(Names::of(&self.mark)) {
+        let held = match mutex.held(Names::of(mark)) {
             Err(error) if error.is_unsupported() => return Ok(None),
             held => held?.pop(),
         };
         let Some(holder) = held.and_then(Held::into_holder) else { return Ok(None) };
-        let lease = holder.as_lease(self.mark.clone(), term, clock.moment());
+        let lease = holder.as_lease(mark.clone(), term, self.clock.moment());
         extend_one(&**mutex, &lease, term).map(Some)
     }
+}
 
-    /// Returns the paused event for notices. A pause of the whole schedule has no event.
-    fn about(&self) -> About<'_> {
-        let event = self.mark.event().filter(|_| self.mark.marked() == Some(EVENT_PAUSED));
-        About { event, ..About::default() }
-    }
+/// Returns the paused event for notices. A pause of the whole schedule has no event.
+fn about(mark: &MutexName) -> About<'_> {
+    let event = mark.event().filter(|_| mark.marked() == Some(EVENT_PAUSED));
+    About { event, ..About::default() }
 }
 
 /// Returns the term of a pause from `now` to `until`. The term is rounded up to a millisecond, so that the pause does
