@@ -191,7 +191,7 @@ fn logs(schedule: &Schedule, is_json: bool) -> Answered {
         let Some(run) = last_run else { return vec![name, "none".into(), "".into(), "".into()] };
         let (ended, is_well) = how_it_ended(run, &Zone::UTC, now);
         let (record, started) = (run.record(), time(run.record().started_at(), &Zone::UTC, now));
-        vec![name, marked(ended, is_well), started.into(), record.process().to_string().into()]
+        vec![name, marked(ended, is_well), started.into(), record.process().into()]
     };
     Ok(CommandAnswer::text(table_or(&["event", "last run", "started", "server"], logs.iter().map(row), NO_RUNS)))
 }
@@ -223,7 +223,7 @@ fn log(schedule: &Schedule, event: &str, is_json: bool) -> Answered {
             time(record.started_at(), zone, now).into(),
             marked(ended, is_well),
             took.map_or_else(String::new, |took| HumanDuration(took).to_string()).into(),
-            record.process().to_string().into(),
+            record.process().into(),
             OneLine(record.end().and_then(|end| end.error()).unwrap_or_default()).into(),
         ]
     };

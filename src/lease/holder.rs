@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use super::label::{self, BACKFILL, Label, ProcessInWords, this_host};
+use super::label::{self, BACKFILL, Label, process_in_words, this_host};
 use super::name::MutexName;
 use super::owner::Owner;
 use super::request::{Lease, LeaseRequest};
@@ -279,8 +279,8 @@ impl Holder {
     }
 
     /// Returns the process as text, as in `web-1, pid 4242`.
-    pub(crate) fn process(&self) -> ProcessInWords<'_> {
-        ProcessInWords { host: self.host(), pid: self.pid(), instance: self.instance() }
+    pub(crate) fn process(&self) -> String {
+        process_in_words(self.host(), self.pid(), self.instance())
     }
 
     /// Returns the process and the application as text. If the process runs a backfill, the text says so.

@@ -111,18 +111,10 @@ pub(crate) fn this_instance() -> Option<Arc<str>> {
     INSTANCE.get_or_init(read).clone()
 }
 
-/// The text for a process, as in `web-1, pid 4242` or `worker, pid 1, instance web-1`.
-pub(crate) struct ProcessInWords<'a> {
-    pub(crate) host: &'a str,
-    pub(crate) pid: u32,
-    pub(crate) instance: Option<&'a str>,
-}
-
-impl fmt::Display for ProcessInWords<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, pid {}", OneLine(self.host), self.pid)?;
-        self.instance.map_or(Ok(()), |instance| write!(f, ", instance {}", Named(instance)))
-    }
+/// Returns the text for a process, as in `web-1, pid 4242` or `worker, pid 1, instance web-1`.
+pub(crate) fn process_in_words(host: &str, pid: u32, instance: Option<&str>) -> String {
+    let instance = instance.map(|instance| format!(", instance {}", Named(instance))).unwrap_or_default();
+    format!("{}, pid {pid}{instance}", OneLine(host))
 }
 
 #[cfg(test)]
@@ -170,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_process_in_words_shows_all_of_itself() {
-        let process = |instance| ProcessInWords { host: "worker", pid: 1, instance }.to_string();
+        let process = |instance| process_in_words("worker", 1, instance);
         assert_eq!(process(None), "worker, pid 1");
         assert_eq!(process(Some("web-1")), "worker, pid 1, instance web-1");
         assert_eq!(process(Some("web 1\n")), r"worker, pid 1, instance `web 1\n`");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use crate::base::escape::OneLine;
-use crate::lease::label::{self, BACKFILL, LONGEST, Label, ProcessInWords, this_host, this_instance};
+use crate::lease::label::{self, BACKFILL, LONGEST, Label, process_in_words, this_host, this_instance};
 use crate::lease::{owner::Owner, token::FencingToken};
 use crate::outcome::run_outcome::attempts_suffix;
 use crate::time::clock::shown::{HumanDuration, to_the_second};
@@ -186,8 +186,8 @@ impl RunRecord {
     }
 
     /// Returns the process in words, as in `web-1, pid 4242`.
-    pub(crate) fn process(&self) -> ProcessInWords<'_> {
-        ProcessInWords { host: &self.host, pid: self.pid, instance: self.instance() }
+    pub(crate) fn process(&self) -> String {
+        process_in_words(&self.host, self.pid, self.instance())
     }
 
     /// Returns the process id on the run's host.

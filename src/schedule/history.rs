@@ -170,7 +170,7 @@ impl EventHistory {
         };
         let (since, was_told) = known.map_or((now, false), |known| (known.other.since, known.is_told));
         let is_told = was_told || now - since >= TOLERATED;
-        let server = holder.process().to_string().into();
+        let server = holder.process().into();
         let other = OtherTimetable { timetable: timetable.into(), server, since };
         seen.difference = Some(Difference { own: Arc::clone(own), other: other.clone(), last: now, is_told });
         (is_told && !was_told).then_some(other)
