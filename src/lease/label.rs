@@ -10,7 +10,6 @@
 //! its final `;` was cut, and is ignored.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use percent_encoding::percent_decode_str;

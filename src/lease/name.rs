@@ -6,7 +6,6 @@ use std::iter;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 use super::token::FencingToken;
 use crate::base::error::debug_as_display;
@@ -215,18 +214,9 @@ impl MutexName {
         self.mark(self.mutex(), format!("cancel {token}"))
     }
 
-    /// Returns the text of the name after `prefix`, as a key or the value of a column on a server: each part is
-    /// [`encoded`].
-    pub(crate) fn key(&self, prefix: &str) -> String {
-        let mut text = String::with_capacity(prefix.len() + 100);
-        text.push_str(prefix);
-        let _ = self.write(&mut text, encoded); // Writing to a text never fails.
-        text
-    }
-
     /// Writes the text of the name, with each part as `encoded` returns it. A part that was encoded must not have the
     /// separator `/`.
-    fn write(&self, to: &mut impl fmt::Write, encoded: impl Fn(&str) -> Cow<'_, str>) -> fmt::Result {
+    pub(crate) fn write(&self, to: &mut impl fmt::Write, encoded: impl Fn(&str) -> Cow<'_, str>) -> fmt::Result {
         let mutex = encoded(self.mutex());
         let Some(ClaimPart { event, claimed }) = &self.0.claim else { return write!(to, "lease/{mutex}") };
         let event = encoded(event);
@@ -291,16 +281,6 @@ impl fmt::Debug for MutexName {
 /// Escapes one part of a name, so that the part can't contain the separator `/`.
 fn part(text: &str) -> Cow<'_, str> {
     if text.contains(['%', '/']) { text.replace('%', "%25").replace('/', "%2F").into() } else { text.into() }
-}
-
-/// The ASCII bytes that are written as `%XX` on a server. Bytes that are not ASCII are always written as `%XX`.
-const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b'{').add(b'}').add(b'"').add(b'\'').add(b'\\').add(b'%').add(b'/');
-
-/// Encodes one part of a name, or the name of an event in the log of runs, for a server. Control characters, spaces,
-/// quotes, backslashes, braces and all bytes that are not ASCII become `%XX`. So every client can show the text, and no
-/// collation changes it.
-pub(crate) fn encoded(part: &str) -> Cow<'_, str> {
-    utf8_percent_encode(part, ENCODED).into()
 }
 
 /// The error for a text that can't be the name of a mutex, an event, a schedule or an instance.

@@ -16,8 +16,7 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use crate::base::{error::InvalidOptions, escape::Quoted};
 use crate::lease::holder::Holder;
 use crate::lease::label::{Label, text_of_this_process};
-use crate::lease::name::{MutexName, encoded};
-use crate::lease::{owner::Owner, term::Term, token::FencingToken};
+use crate::lease::{name::MutexName, owner::Owner, term::Term, token::FencingToken};
 use crate::store::event_mutex::held::Names;
 use crate::store::server::{key_text, server_clock::instant};
 use crate::time::clock::wall_plus;
@@ -35,7 +34,7 @@ impl Prefix {
 
     /// Returns the key of a name, such as a lease or a claim.
     pub(super) fn key(&self, name: &MutexName) -> String {
-        name.key(&self.0)
+        key_text::of_name(&self.0, name)
     }
 
     /// Returns the key that has this text behind the prefix.
@@ -45,7 +44,7 @@ impl Prefix {
 
     /// Returns the key of the log of an event's runs.
     pub(super) fn runs_key(&self, event: &str) -> String {
-        self.with(format_args!("runs/{}", encoded(event)))
+        self.with(format_args!("runs/{}", key_text::of_event(event)))
     }
 
     /// Returns the pattern of `SCAN` for the keys of these leases or markers.

@@ -1,16 +1,35 @@
-//! Reads names and events from keys or columns of a server.
+//! The text of a name in a key or in a column of a server. Control characters, spaces, quotes, backslashes, braces and
+//! all bytes that are not ASCII are written as `%XX`. So every client can show the text, and no collation changes it.
 
-use percent_encoding::percent_decode_str;
+use std::borrow::Cow;
+
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
 use crate::base::escape::percent_decoded;
-use crate::lease::name::{MutexName, encoded};
+use crate::lease::name::MutexName;
 use crate::store::event_mutex::held::Names;
+
+/// The ASCII bytes that are written as `%XX` in a part of a name. Bytes that are not ASCII are always written as `%XX`.
+const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b'{').add(b'}').add(b'"').add(b'\'').add(b'\\').add(b'%').add(b'/');
+
+/// Returns `prefix` and the text of a name.
+pub(crate) fn of_name(prefix: &str, name: &MutexName) -> String {
+    let mut text = String::with_capacity(prefix.len() + 100);
+    text.push_str(prefix);
+    let _ = name.write(&mut text, of_event); // Writing to a text never fails.
+    text
+}
+
+/// Returns the text of an event in the log of runs. It is encoded like a part of a name.
+pub(crate) fn of_event(event: &str) -> Cow<'_, str> {
+    utf8_percent_encode(event, ENCODED).into()
+}
 
 /// Returns the beginning that the texts of these leases or markers have in common.
 pub(crate) fn beginning(names: Names<'_>) -> String {
     match names {
-        Names::LeasesWithPrefix(prefix) => format!("lease/{}", encoded(prefix)),
-        Names::MarksOf(mutex) => format!("mark/{}/", encoded(mutex)),
+        Names::LeasesWithPrefix(prefix) => format!("lease/{}", of_event(prefix)),
+        Names::MarksOf(mutex) => format!("mark/{}/", of_event(mutex)),
         Names::Each(_) => String::new(),
     }
 }
@@ -21,13 +40,13 @@ pub(crate) fn name_at(text: &str) -> Option<MutexName> {
         Some(mutex) => MutexName::lease(String::from_utf8(percent_decoded(mutex)?).ok()?).ok()?,
         None => MutexName::read_mark(text)?,
     };
-    (name.key("") == text).then_some(name)
+    (of_name("", &name) == text).then_some(name)
 }
 
 /// Returns the event with this text, or `None` if no event has this text.
 pub(crate) fn event_at(text: &str) -> Option<String> {
     let event = percent_decode_str(text).decode_utf8().ok()?.into_owned();
-    (encoded(&event) == text).then_some(event)
+    (of_event(&event) == text).then_some(event)
 }
 
 #[cfg(test)]
@@ -49,9 +68,9 @@ mod tests {
             (name.permit("weekly", "day@1/2 é+01:00"), "permit/reports:generate/weekly/day@1%2F2%20%C3%A9+01:00"),
             (name.mark("seen", "slot 1"), "mark/reports:generate/seen/slot%201"),
         ] {
-            assert_eq!(name.key(""), text);
+            assert_eq!(of_name("", &name), text);
         }
-        assert_eq!(encoded("a {b}/c%"), "a%20%7Bb%7D%2Fc%25");
+        assert_eq!(of_event("a {b}/c%"), "a%20%7Bb%7D%2Fc%25");
     }
 
     #[test]
@@ -59,11 +78,11 @@ mod tests {
         for text in ["reports:generate", "a/b%20 'ü'\\\n", "100%_!", "%25", "%~", "100% ü}*?[x]\\:{%41"] {
             let name = MutexName::lease(text).unwrap();
             let mark = name.mark(text, "event paused");
-            let of_name = |name: &MutexName| name.key("");
+            let of_name = |name: &MutexName| of_name("", name);
             assert_eq!(name_at(&of_name(&name)), Some(name.clone()), "{text}");
             assert_eq!(name_at(&of_name(&mark)), Some(mark), "{text}");
             assert_eq!(name_at(&of_name(&name.claim(text, DateTime::UNIX_EPOCH))), None);
-            assert_eq!(event_at(&encoded(text)).as_deref(), Some(text));
+            assert_eq!(event_at(&of_event(text)).as_deref(), Some(text));
             assert_eq!(beginning(Names::LeasesWithPrefix(text)), of_name(&name));
         }
         for other in [

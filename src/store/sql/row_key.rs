@@ -5,7 +5,8 @@ use std::fmt;
 
 use uuid::Uuid;
 
-use crate::lease::name::{MutexName, encoded};
+use crate::lease::name::MutexName;
+use crate::store::server::key_text;
 
 /// The longest key, in bytes. A key of this length fits into an index on MySQL and on PostgreSQL.
 const LONGEST: usize = 500;
@@ -16,12 +17,12 @@ pub(super) struct RowKey(pub(super) Box<str>);
 
 impl RowKey {
     pub(super) fn of(name: &MutexName) -> Self {
-        Self::cut(name.key(""))
+        Self::cut(key_text::of_name("", name))
     }
 
     /// Returns the key of an event in the log of runs.
     pub(super) fn of_event(event: &str) -> Self {
-        Self::cut(encoded(event).into_owned())
+        Self::cut(key_text::of_event(event).into_owned())
     }
 
     fn cut(whole: String) -> Self {
@@ -75,10 +76,7 @@ mod tests {
         keys.sort();
         keys.dedup();
         assert_eq!(keys.len(), 5);
-        assert!(
-            keys.iter().all(|key| crate::store::server::key_text::name_at(key).is_none()),
-            "what was cut is not known"
-        );
+        assert!(keys.iter().all(|key| key_text::name_at(key).is_none()), "what was cut is not known");
         // `%~` is only in the key of a name that was cut. A `%` that a user writes into a name becomes `%25` in the
         // key.
         assert!(!key(&MutexName::lease("a%~b").unwrap()).contains("%~"));
