@@ -13,7 +13,7 @@ use super::add_error::{AddError, AddErrorKind, Refusal, checked_term, out_of_ran
 use super::catch_up::CatchUp;
 use super::event_builder::{AfterHook, Event};
 use super::filter::{Environments, Filter, named, windows_of};
-use super::protection::claim::{CLAIM_MARGIN, Claim, MINUTE, check_live_claims, usual_claim_window};
+use super::protection::claim::{MINUTE, check_live_claims, usual_claim_window};
 use super::protection::{LeaseTerms, Protection};
 use super::retry::Retry;
 use crate::lease::{name::MutexName, term::Renewal, term::Term};
@@ -120,36 +120,6 @@ impl Definition {
         let here =
             self.environments.iter().filter(|_| self.runs_here).map(|them| format!("environments {}", them.list()));
         here.chain((0..self.filters.len()).map(|at| named(&self.filters, at))).collect()
-    }
-
-    /// Returns the name and the term of the claim on `occurrence`, and its claim window. `None`: the event makes no
-    /// claims.
-    ///
-    /// The term is the sum of the claim window, [`CLAIM_MARGIN`], the longest jitter and, for a permit, the rest of the
-    /// period. The longest jitter is added because two servers can start one occurrence with different delays. For
-    /// example, `run-one --claim` claims an occurrence without any delay. Or the servers have different definitions of
-    /// the event.
-    ///
-    /// The window begins with the tick of the run. The run may request its claim only within the window: after the
-    /// window, the claim of a server that has run the occurrence may have expired. With `catch_up`, the window also
-    /// covers the time in which other servers read the claim to find missed occurrences.
-    pub(crate) fn claim(&self, occurrence: DateTime<Utc>) -> Option<((MutexName, Term), Duration)> {
-        let Self { name, timetable, protection, claim_window, .. } = self;
-        let claim = protection.claim?;
-        let window = match self.catch_up.as_ref().filter(|catch_up| catch_up.window + MINUTE > *claim_window) {
-            Some(catch_up) => catch_up.claim_lookup_time(timetable, occurrence).max(*claim_window),
-            None => *claim_window,
-        };
-        let (mutex, event) = (&protection.mutex, Arc::clone(name));
-        let (name, rest) = match claim {
-            Claim::Occurrence => (mutex.claim(event, occurrence), Duration::ZERO),
-            Claim::Period(period) => {
-                let (name, rest) = period.permit(occurrence, &timetable.zone);
-                (mutex.permit(event, name), rest)
-            }
-        };
-        let term = Term::new(rest + timetable.jitter.longest() + window + CLAIM_MARGIN).unwrap_or(Term::MAX);
-        Some(((name, term), window))
     }
 
     pub(crate) fn has_windows(&self) -> bool {

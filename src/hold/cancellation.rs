@@ -8,7 +8,7 @@ use super::held_lease::{HeldLease, moment};
 use super::sync::Ordering;
 use crate::lease::{holder::Holder, name::UNLOCK};
 use crate::observe::notice::Step;
-use crate::observe::tell::delivery::Posted;
+use crate::observe::tell::notice_queue::Posted;
 use crate::outcome::cancel::CancelReason;
 use crate::time::{clock::Waiting, clock::moment::Moment};
 

@@ -13,7 +13,7 @@ use super::change_signal::Signal;
 use super::sync::{AtomicU64, Ordering};
 use crate::lease::{holder::Holder, owner::Owner, request::Lease, term::Term, token::FencingToken};
 use crate::observe::notice::{About, Step};
-use crate::observe::tell::delivery::Posted;
+use crate::observe::tell::notice_queue::Posted;
 use crate::observe::tell::observers::{Observers, RunObservers};
 use crate::store::event_mutex::admission::Grant;
 use crate::time::{clock::Clock, clock::moment::Moment};

@@ -19,7 +19,7 @@ use crate::base::lock::lock;
 use crate::base::{catch_panic::contain, error::MutexError, per_process::process_id, threads};
 use crate::lease::{holder::Holder, name::MutexName, request::Lease, store_id::StoreId, term::Renewal};
 use crate::observe::notice::{About, Step};
-use crate::observe::tell::{delivery::Delivery, delivery::Posted, trace};
+use crate::observe::tell::{notice_queue::NoticeQueue, notice_queue::Posted, trace};
 use crate::outcome::run_record::RunId;
 use crate::store::described_store::Store;
 use crate::store::event_mutex::held::Names;
@@ -42,7 +42,7 @@ pub(crate) struct RenewalThread {
     clock: Clock,
     timer: TimerThread,
     /// Delivers notices, so that renewals don't wait for subscribers.
-    delivery: Arc<Delivery>,
+    notices: Arc<NoticeQueue>,
     #[cfg(feature = "tokio")]
     pub(crate) dropped_futures: CallPermits,
 }
@@ -78,7 +78,7 @@ impl RenewalThread {
             scope: store.scope,
             clock: clock.clone(),
             timer: TimerThread::new(Plan::default()),
-            delivery: Arc::default(),
+            notices: Arc::default(),
             #[cfg(feature = "tokio")]
             dropped_futures: CallPermits::default(),
         });
@@ -179,7 +179,7 @@ impl RenewalThread {
             }),
             PlannedJob::ReportOverdue(overdue) => {
                 for (held, run) in overdue.clone() {
-                    self.delivery.post(self.clock.now(), move |posted| {
+                    self.notices.post(self.clock.now(), move |posted| {
                         held.observers().tell_as(About::from(&run), &Step::DoesNotStop, Some(posted));
                     });
                 }
@@ -193,7 +193,7 @@ impl RenewalThread {
                     renewal_thread.read_ended(is_answered);
                 };
                 if let Err(error) = self.start_thread("soloist-stop", read) {
-                    self.delivery.post(self.clock.now(), move |_| log_no_requests(&error));
+                    self.notices.post(self.clock.now(), move |_| log_no_requests(&error));
                     self.read_ended(false);
                 }
             }
@@ -203,7 +203,7 @@ impl RenewalThread {
 
     fn post_reason(&self, held: &Arc<HeldLease>) {
         let held = Arc::clone(held);
-        self.delivery.post(self.clock.now(), move |posted| {
+        self.notices.post(self.clock.now(), move |posted| {
             held.report_reason(held.now(), Some(posted));
         });
     }
@@ -218,7 +218,7 @@ impl RenewalThread {
         let no_answer = |lease: &Lease| no_answer(format!("extend {}", lease.name()), panic.as_ref());
         let answers: RenewalAnswers = slots.iter_mut().map(|slot| slot.take_answer(no_answer)).collect();
         if let Some(report) = report_on(due, &answers) {
-            self.delivery.post(self.clock.now(), report);
+            self.notices.post(self.clock.now(), report);
         }
         answers
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use super::tell::delivery::Posted;
+use super::tell::notice_queue::Posted;
 use crate::base::error::MutexError;
 use crate::lease::{name::MutexName, owner::Owner, token::FencingToken};
 use crate::outcome::cancel::CancelReason;

@@ -3,7 +3,7 @@
 //! Foreground events run [one after another](in_order), on the caller's thread. Background events run [at the same
 //! time](in_background), on [worker threads](workers). Each store has its own loop of background events, so that an
 //! unavailable store does not delay the releases in another store. A task that is a future needs no thread: the loop
-//! checks the future in [`awaited_runs`] until it ends. A run that waits for its [next attempt](retry_wait) needs no
+//! checks the future in [`awaited_runs`] until it ends. A run that waits for its [next attempt](next_attempt) needs no
 //! thread either. An occurrence that overlaps a run of its event can wait in a [queue](queue_wait), on a separate
 //! thread.
 //!
@@ -40,7 +40,7 @@ mod in_background;
 mod in_order;
 mod one_run;
 mod queue_wait;
-mod retry_wait;
+mod next_attempt;
 mod store_request;
 mod workers;
 

@@ -66,7 +66,7 @@ pub(crate) mod builder;
 #[cfg_attr(not(unix), path = "file/directory_not_unix.rs")]
 mod directory;
 mod error;
-pub(crate) mod filesystem;
+pub(crate) mod network_filesystem;
 #[cfg(unix)]
 mod health;
 mod life_file;

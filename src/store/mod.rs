@@ -42,7 +42,7 @@ pub use event_mutex::lifeline::Lifeline;
 pub use event_mutex::run_log::RunLog;
 pub use event_mutex::warning::StoreWarning;
 pub use file::builder::FileMutexBuilder;
-pub use file::filesystem::NetworkFilesystem;
+pub use file::network_filesystem::NetworkFilesystem;
 #[cfg(feature = "mysql")]
 #[cfg_attr(docsrs, doc(cfg(feature = "mysql")))]
 pub use mysql::MysqlMutexBuilder;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::delivery::Posted;
+use super::notice_queue::Posted;
 use super::trace::{is_subscribed, log, observer_panicked, trace};
 use crate::base::catch_panic::contain;
 use crate::lease::owner::Owner;

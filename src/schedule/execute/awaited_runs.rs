@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Select, Sender, unbounded};
 
+use super::next_attempt::AwaitedPart;
 use super::one_run::ActiveRun;
-use super::retry_wait::AwaitedPart;
 use crate::base::catch_panic::contain;
 use crate::outcome::fault::Fault;
 use crate::task::future_task::TaskEnd;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use chrono::SubsecRound;
 
-use super::retry_wait::{AwaitedPart, FailedAttempt, RetryWait};
+use super::next_attempt::{AwaitedPart, FailedAttempt, RetryWait};
 use crate::base::{catch_panic::contain, error::BoxError};
 use crate::event::protection::claim::MINUTE;
 use crate::hold::release_on_drop::ReleaseOnDrop;

@@ -13,7 +13,7 @@ use crate::hold::held_lease::{NO_THREAD, this_thread};
 use crate::hold::process_exit::{self, EndsWithProcess};
 use crate::lease::owner::Owner;
 use crate::observe::notice::{Notice, Step};
-use crate::observe::tell::{delivery::spawn_detached, observers::Observer, trace};
+use crate::observe::tell::{notice_queue::spawn_detached, observers::Observer, trace};
 use crate::outcome::run_record::skip_count::{SkipCount, add_skips};
 use crate::outcome::{run_record::RunRecord, run_record::outcome_kind::OutcomeKind};
 use crate::store::{described_store::Store, event_mutex::EventMutex};

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::base::lock::lock;
 use crate::hold::change_signal::Signal;
-use crate::observe::tell::{delivery::spawn_detached, trace};
+use crate::observe::tell::{notice_queue::spawn_detached, trace};
 use crate::task::run::Run;
 use crate::time::{clock::Clock, clock::Waiting, clock::manual::Wake, clock::moment::Moment};
 

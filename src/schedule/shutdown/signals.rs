@@ -16,7 +16,7 @@ use crate::base::standard_error::print_line;
 use crate::base::{system, threads};
 use crate::hold::process_exit::leave;
 use crate::observe::notice::{About, Step};
-use crate::observe::tell::{delivery::spawn_detached, trace};
+use crate::observe::tell::{notice_queue::spawn_detached, trace};
 use crate::task::run::Run;
 use crate::time::{clock::Clock, clock::moment::Moment};
 

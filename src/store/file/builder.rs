@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::directory::Directory;
 use super::error::directory_error;
-use super::filesystem::NetworkFilesystem;
+use super::network_filesystem::NetworkFilesystem;
 use crate::base::error::MutexError;
 use crate::time::clock::Clock;
 

@@ -18,7 +18,7 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, Mode, OFlags, openat, renameat, unlinkat};
 use rustix::io::Errno;
 
-use super::filesystem::{NetworkFilesystem, network_of};
+use super::network_filesystem::{NetworkFilesystem, network_of};
 use super::open_file::OpenFile;
 use crate::lease::owner::Owner;
 

@@ -5,7 +5,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::filesystem::NetworkFilesystem;
+use super::network_filesystem::NetworkFilesystem;
 use super::open_file::OpenFile;
 
 pub(super) struct Directory {

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use super::directory::Directory;
-use super::filesystem::is_overlay;
+use super::network_filesystem::is_overlay;
 use super::paths::{LIFE, LOCK, RUNS, RUNS_LOCK, STATE, files_of};
 use crate::store::event_mutex::warning::StoreWarning;
 

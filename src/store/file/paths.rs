@@ -101,7 +101,7 @@ fn stem_of(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::file::filesystem::NetworkFilesystem;
+    use crate::store::file::network_filesystem::NetworkFilesystem;
 
     impl MutexPaths {
         pub(in crate::store::file) fn in_dir(path: &Path, mutex: &str) -> Self {

@@ -1,5 +1,6 @@
-//! The wait of a run between two attempts. The wait of a background run needs no thread, because the loop that awaits
-//! futures also checks waits. A foreground run waits on the caller's thread.
+//! Decides whether and when the next attempt of a failed task begins, and waits for it. The wait of a background run
+//! needs no thread, because the loop that awaits futures also checks waits. A foreground run waits on the caller's
+//! thread.
 //!
 //! [`PlannedRun::decide_on_attempt`] decides whether the next attempt may begin: before the wait, and at the end of the
 //! wait. The reasons that follow from the definition of the event, such as its next occurrence, are in

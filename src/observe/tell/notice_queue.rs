@@ -15,7 +15,7 @@ const MOST: usize = 1_000;
 
 /// A queue of posted notices. A thread delivers them one after another, and ends when the queue is empty.
 #[derive(Default)]
-pub(crate) struct Delivery {
+pub(crate) struct NoticeQueue {
     waiting: Mutex<Undelivered>,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Posted {
     pub(crate) at: DateTime<Utc>,
 }
 
-impl Delivery {
+impl NoticeQueue {
     /// Queues `deliver`, which delivers the notice of a step. `at` is the time of the step. Does not wait for the
     /// delivery.
     pub(crate) fn post(self: &Arc<Self>, at: DateTime<Utc>, deliver: impl FnOnce(Posted) + Send + 'static) {
@@ -47,9 +47,9 @@ impl Delivery {
             waiting.notices.push_back((posted, Box::new(deliver)));
         }
         if !mem::replace(&mut waiting.has_thread, true) {
-            let delivery = Arc::clone(self);
+            let queue = Arc::clone(self);
             // If no thread can be started now, the notices wait until the next call of `post` starts one.
-            waiting.has_thread = spawn_detached(move || delivery.deliver_all());
+            waiting.has_thread = spawn_detached(move || queue.deliver_all());
         }
     }
 
