@@ -10,11 +10,10 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use crate::event::add_error::{AddErrorKind, Refusal};
-use crate::event::definition::Definition;
 use crate::lease::name::MutexName;
 use crate::lease::term::Term;
 use crate::time::clock::shown::{ExactDuration, Rfc3339};
-use crate::time::period::Period;
+use crate::time::{period::Period, timetable::Timetable};
 
 /// The kind of claim that an event makes at each admission: on an occurrence, or on a period.
 #[derive(Clone, Copy, Debug)]
@@ -48,35 +47,28 @@ pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 /// line starts such an old occurrence.
 pub(crate) const CLAIM_MARGIN: Duration = Duration::from_secs(5 * 60);
 
-impl Definition {
-    /// Returns the name and the term of the claim on `occurrence`, and its claim window. `None`: the event makes no
-    /// claims.
-    ///
-    /// The term is the sum of the claim window, [`CLAIM_MARGIN`], the longest jitter and, for a permit, the rest of the
-    /// period. The longest jitter is added because two servers can start one occurrence with different delays. For
-    /// example, `run-one --claim` claims an occurrence without any delay. Or the servers have different definitions of
-    /// the event.
-    ///
-    /// The window begins with the tick of the run. The run may request its claim only within the window: after the
-    /// window, the claim of a server that has run the occurrence may have expired. With `catch_up`, the window also
-    /// covers the time in which other servers read the claim to find missed occurrences.
-    pub(crate) fn claim(&self, occurrence: DateTime<Utc>) -> Option<((MutexName, Term), Duration)> {
-        let Self { name, timetable, protection, claim_window, .. } = self;
-        let claim = protection.claim?;
-        let window = match self.catch_up.as_ref().filter(|catch_up| catch_up.window + MINUTE > *claim_window) {
-            Some(catch_up) => catch_up.claim_lookup_time(timetable, occurrence).max(*claim_window),
-            None => *claim_window,
-        };
-        let (mutex, event) = (&protection.mutex, Arc::clone(name));
-        let (name, rest) = match claim {
-            Claim::Occurrence => (mutex.claim(event, occurrence), Duration::ZERO),
-            Claim::Period(period) => {
+impl Claim {
+    /// Returns the name and the term of the claim for `occurrence` of `event`. The term is the sum of the claim window,
+    /// [`CLAIM_MARGIN`], the longest jitter and, for a permit, the rest of the period. The longest jitter is added
+    /// because two servers can start one occurrence with different delays. For example, `run-one --claim` claims an
+    /// occurrence without any delay. Or the servers have different definitions of the event.
+    pub(crate) fn name_and_term(
+        self,
+        mutex: &MutexName,
+        event: &Arc<str>,
+        occurrence: DateTime<Utc>,
+        timetable: &Timetable,
+        window: Duration,
+    ) -> (MutexName, Term) {
+        let event = Arc::clone(event);
+        let (name, rest) = match self {
+            Self::Occurrence => (mutex.claim(event, occurrence), Duration::ZERO),
+            Self::Period(period) => {
                 let (name, rest) = period.permit(occurrence, &timetable.zone);
                 (mutex.permit(event, name), rest)
             }
         };
-        let term = Term::new(rest + timetable.jitter.longest() + window + CLAIM_MARGIN).unwrap_or(Term::MAX);
-        Some(((name, term), window))
+        (name, Term::new(rest + timetable.jitter.longest() + window + CLAIM_MARGIN).unwrap_or(Term::MAX))
     }
 }
 
