@@ -93,7 +93,8 @@ impl Process {
 static ID: AtomicU32 = AtomicU32::new(0);
 
 /// Returns the id of this process. The system is asked once in each process, because a protected run in memory needs
-/// the id several times, and would spend a quarter of its time on these calls.
+/// the id several times, and would spend a quarter of its time on these calls. A child that a program makes by the
+/// system call, and not by the function `fork` of the C library, is not noticed.
 pub(crate) fn process_id() -> u32 {
     match ID.load(Ordering::Relaxed) {
         0 => {

@@ -5,8 +5,7 @@ use std::any::{Any, TypeId};
 use std::fmt;
 use std::panic;
 use std::process;
-use std::sync::mpsc;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, mpsc};
 use std::thread;
 
 use super::case_timeout::{Calls, Patience};
@@ -14,6 +13,7 @@ use super::cases::{self, Case, processes};
 use super::child::{self, EntryPoint, Role};
 use super::harness::Harness;
 use super::subject::{CaseResult, Subject};
+use crate::base::lock::lock;
 
 /// Runs all cases in order, and prints a line for each case. Use this in a program without a test harness.
 ///
@@ -170,7 +170,7 @@ fn run<H: Harness>(
 ) -> Result<CaseResult, Box<dyn Any + Send>> {
     /// Harnesses with a case that did not end. Their other cases fail at once, without another wait.
     static HANGING: Mutex<Vec<TypeId>> = Mutex::new(Vec::new());
-    let hanging = || HANGING.lock().unwrap_or_else(PoisonError::into_inner);
+    let hanging = || lock(&HANGING);
 
     if hanging().contains(&TypeId::of::<H>()) {
         return Err(Box::new("it was not run: the store left another case without an answer".to_owned()));

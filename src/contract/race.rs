@@ -9,6 +9,7 @@ use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
 use super::subject::must;
+use crate::base::lock::lock;
 use crate::lease::name::MutexName;
 use crate::time::clock::{Clock, moment::Moment};
 
@@ -165,14 +166,14 @@ impl StartLine {
             }
             thread::yield_now();
         }
-        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        let failed = lock(&self.failed);
         let is_closed = |failed: &mut bool| !*failed && !have_arrived();
         drop(self.opened.wait_while(failed, is_closed).unwrap_or_else(PoisonError::into_inner));
         have_arrived()
     }
 
     fn open(&self, failed: bool) {
-        *self.failed.lock().unwrap_or_else(PoisonError::into_inner) |= failed;
+        *lock(&self.failed) |= failed;
         self.opened.notify_all();
     }
 }

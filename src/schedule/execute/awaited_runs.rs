@@ -102,8 +102,15 @@ impl<'a> AwaitedRuns<'a> {
     }
 }
 
+/// Performs a run on this thread until its task and its hooks have ended. The caller releases the lease.
+pub(super) fn perform_here(run: &mut ActiveRun<'_>) {
+    while run.perform() {
+        await_here(run);
+    }
+}
+
 /// Waits on this thread until the run's task or wait has ended.
-pub(super) fn await_here(run: &mut ActiveRun<'_>) {
+fn await_here(run: &mut ActiveRun<'_>) {
     let (sender, arrivals) = unbounded();
     let sender = Arc::new(ArrivalSender(sender));
     let waiting = run.planned.clock.waiting(&sender);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::thread::{self, Scope};
 use std::time::Duration;
 
-use super::awaited_runs::await_here;
+use super::awaited_runs::perform_here;
 use super::one_run::{ActiveRun, PendingRun};
 use super::queue_wait::refuse_or_queue;
 use super::store_request::StoreRequest;
@@ -54,9 +54,7 @@ pub(super) fn run_in_order<'scope, 'a: 'scope>(planned: &[&'a PlannedRun<'a>], s
             taken = TakenClaims::default(); // A run may take long, so the claims are read again later.
         }
         while let Some(mut run) = request.ready.pop() {
-            while run.perform() {
-                await_here(&mut run);
-            }
+            perform_here(&mut run);
             request.release(run);
         }
     }

@@ -1,6 +1,6 @@
 //! The next request of a loop to one store: releases of runs that have ended, and admissions of the next runs.
 
-use super::awaited_runs::await_here;
+use super::awaited_runs::perform_here;
 use super::one_run::{ActiveRun, PendingRun};
 use crate::lease::request::Lease;
 use crate::outcome::skip_reason::SkipReason;
@@ -30,9 +30,7 @@ pub(super) struct StoreRequest<'a> {
 impl<'a> StoreRequest<'a> {
     /// Performs an admitted run on this thread, and releases its lease.
     pub(super) fn run_alone(mut run: ActiveRun<'a>) {
-        while run.perform() {
-            await_here(&mut run);
-        }
+        perform_here(&mut run);
         let mut request = Self::default();
         request.release(run);
         request.ask();
