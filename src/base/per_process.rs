@@ -4,8 +4,8 @@
 
 use std::mem;
 use std::process;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Once, OnceLock};
 
 /// A value for each process. A child process made by `fork` gets a new value, and leaves the value of its parent
 /// unchanged.
@@ -85,46 +85,28 @@ struct Process {
 
 impl Process {
     fn this() -> Self {
-        Self { id: process_id(), forks: FORKS.load(Ordering::Relaxed) }
+        notice_forks();
+        Self { id: process::id(), forks: FORKS.load(Ordering::Relaxed) }
     }
 }
 
-/// The id of this process, or zero: no thread of this process has asked for the id yet.
-static ID: AtomicU32 = AtomicU32::new(0);
-
-/// Returns the id of this process. The system is asked once in each process, because a protected run in memory needs
-/// the id several times, and would spend a quarter of its time on these calls. A child that a program makes by the
-/// system call, and not by the function `fork` of the C library, is not noticed.
-pub(crate) fn process_id() -> u32 {
-    match ID.load(Ordering::Relaxed) {
-        0 => {
-            if forks_are_noticed() {
-                ID.store(process::id(), Ordering::Relaxed);
-            }
-            process::id()
-        }
-        id => id,
-    }
-}
-
-/// Registers the handler that notices forks. Later calls only return the result of the first call. `false`: there is no
-/// memory for the handler. Then only the ids tell processes apart.
+/// Registers the handler that counts forks, once. If there is no memory for the handler, only the ids tell processes
+/// apart.
 #[cfg(unix)]
-fn forks_are_noticed() -> bool {
+fn notice_forks() {
     extern "C" fn in_the_child() {
-        ID.store(0, Ordering::Relaxed);
         FORKS.fetch_add(1, Ordering::Relaxed);
     }
 
-    static NOTICED: OnceLock<bool> = OnceLock::new();
-    *NOTICED.get_or_init(|| crate::base::system::at_fork(in_the_child))
+    static NOTICED: Once = Once::new();
+    NOTICED.call_once(|| {
+        let _ = crate::base::system::at_fork(in_the_child);
+    });
 }
 
-/// Returns `true`, because this system has no `fork`.
+/// Returns at once, because this system has no `fork`.
 #[cfg(not(unix))]
-fn forks_are_noticed() -> bool {
-    true
-}
+fn notice_forks() {}
 
 #[cfg(test)]
 mod tests {

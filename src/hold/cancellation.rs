@@ -1,11 +1,11 @@
 //! The reasons why a run should stop: its lease is lost, its task took too long, the process shuts down, or another
 //! process asked the run to stop.
 
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::held_lease::{HeldLease, moment};
-use super::sync::Ordering;
+use super::held_lease::{HeldLease, HeldState};
 use crate::lease::{holder::Holder, name::UNLOCK};
 use crate::observe::notice::Step;
 use crate::observe::tell::notice_queue::Posted;
@@ -19,13 +19,13 @@ impl HeldLease {
     }
 
     /// Makes a change that threads or tasks of the run wait for, and wakes these threads and tasks.
-    pub(crate) fn change<T>(&self, change: impl FnOnce() -> T) {
-        self.signal.change_silently(change);
+    pub(crate) fn change(&self, change: impl FnOnce()) {
+        self.signal.change(change);
         self.signal.wake();
     }
 
     pub(crate) fn limit_task_until(&self, timeout: Moment) {
-        self.change(|| self.timeout.store(timeout.to_bits(), Ordering::Release));
+        self.change(|| self.state().timeout = timeout);
     }
 
     /// Plans the shutdown of the run: the task is cancelled after `drain`, and the process exits `grace` later.
@@ -33,42 +33,38 @@ impl HeldLease {
     /// those times stay.
     pub(crate) fn shut_down(&self, drain: Duration, grace: Duration, signal: Option<i32>) {
         let drained_by = self.now().plus(drain);
-        self.exit_signal.fetch_max(signal.unwrap_or(0), Ordering::AcqRel);
         self.change(|| {
-            self.exit_by.fetch_min(drained_by.plus(grace).to_bits(), Ordering::AcqRel);
-            self.drained_by.fetch_min(drained_by.to_bits(), Ordering::AcqRel);
+            let mut state = self.state();
+            state.exit_signal = state.exit_signal.max(signal);
+            state.exit_by = state.exit_by.min(drained_by.plus(grace));
+            state.drained_by = state.drained_by.min(drained_by);
         });
     }
 
     /// Returns the moment when the drain of the run ends. [`Moment::NEVER`]: no shutdown has begun.
     pub(crate) fn drained_by(&self) -> Moment {
-        moment(&self.drained_by)
+        self.state().drained_by
     }
 
     /// Returns the signal that shuts the process down. `None`: there was no such signal.
     pub(crate) fn exit_signal(&self) -> Option<i32> {
-        Some(self.exit_signal.load(Ordering::Acquire)).filter(|signal| *signal > 0)
+        self.state().exit_signal
     }
 
     /// Asks the run to stop, because a newer run wants the lease, or because an operator wants the run to stop.
     pub(super) fn ask_to_stop(&self, by: Option<Holder>) {
         let now = self.now();
-        self.change(|| self.stop_request.get_or_init(|| Box::new((now, by))));
+        self.change(|| _ = self.state().stop_request.get_or_insert((now, by)));
     }
 
     pub(super) fn is_asked_to_stop(&self) -> bool {
-        self.stop_request.get().is_some()
+        self.state().stop_request.is_some()
     }
 
     /// Returns the process that asked the run to stop. `None`: no process asked, or the store does not know the
     /// process.
-    pub(crate) fn asked_by(&self) -> Option<&Holder> {
-        self.stop_request.get()?.1.as_ref()
-    }
-
-    /// Returns the moment when the run was asked to stop. [`Moment::NEVER`]: the run was not asked.
-    fn asked_at(&self) -> Moment {
-        self.stop_request.get().map_or(Moment::NEVER, |request| request.0)
+    pub(crate) fn asked_by(&self) -> Option<Holder> {
+        self.state().stop_request.as_ref()?.1.clone()
     }
 
     /// Returns the first reason to stop, and reports the reason.
@@ -80,21 +76,23 @@ impl HeldLease {
     /// reason, but no later reason.
     pub(crate) fn reason_at_end(&self, ended: Moment) -> Option<CancelReason> {
         let reason = self.report_reason(ended, None);
-        self.cancel_is_reported.store(true, Ordering::Release);
+        self.state().cancel_is_reported = true;
         reason
     }
 
     /// Returns the first reason to stop, and reports the reason once. Subscribers can be slow, so call this only while
     /// no other thread waits for the caller.
     pub(crate) fn report_reason(&self, now: Moment, posted: Option<Posted>) -> Option<CancelReason> {
-        let reason = self.reason_at(now)?;
-        if reason == CancelReason::LeaseLost {
+        let mut state = self.state();
+        let (reason, _) = state.reason_since(now)?;
+        let is_lost = reason == CancelReason::LeaseLost;
+        // If the lease was released, there is no loss to report.
+        let is_reported = is_lost && !state.lease.is_lost() || mem::replace(&mut state.cancel_is_reported, true);
+        drop(state);
+        if is_lost {
             self.report_loss(posted);
-            if !self.is_lost() {
-                return Some(reason); // The lease was released, so there is no loss to report.
-            }
         }
-        if !self.cancel_is_reported.swap(true, Ordering::AcqRel) {
+        if !is_reported {
             self.tell(&Step::Cancelled(reason), posted);
         }
         Some(reason)
@@ -102,32 +100,14 @@ impl HeldLease {
 
     /// Returns the first reason to stop, without a report.
     pub(crate) fn reason_at(&self, now: Moment) -> Option<CancelReason> {
-        Some(self.reason_since(now)?.0)
-    }
-
-    /// Returns the first reason to stop, and the moment at which the reason came.
-    fn reason_since(&self, now: Moment) -> Option<(CancelReason, Moment)> {
-        // For a released lease, `gone_at` returns the last deadline. This deadline can be later than `now`, but the
-        // lease is gone already. So the earlier of the two moments is used.
-        let lost = self.gone_at(now).map_or(Moment::NEVER, |lost| lost.min(now));
-        let (timeout, drained_by) = (moment(&self.timeout), self.drained_by());
-        let first = lost.min(timeout).min(drained_by).min(self.asked_at());
-        let reason = match first {
-            _ if now < first => return None,
-            first if first == lost => CancelReason::LeaseLost,
-            first if first == timeout => CancelReason::TimedOut,
-            first if first == drained_by => CancelReason::ShuttingDown,
-            _ if self.asked_by().and_then(Holder::reason) == Some(UNLOCK) => CancelReason::Unlocked,
-            _ => CancelReason::Replaced,
-        };
-        Some((reason, first))
+        Some(self.state().reason_since(now)?.0)
     }
 
     /// Returns the moment when a cancelled task must be over: `grace` after the cancellation, but at the latest
     /// `ending` before the lease or the process ends. `ending` is the time that a drop of the task takes. `None`: the
     /// task is not cancelled.
     pub(crate) fn over_at(&self, now: Moment, grace: Duration, ending: Duration) -> Option<Moment> {
-        let (_, since) = self.reason_since(now)?;
+        let (_, since) = self.state().reason_since(now)?;
         Some(since.plus(grace).min(self.last_moment().minus(ending)))
     }
 
@@ -135,7 +115,9 @@ impl HeldLease {
     pub(crate) fn wait(&self, timeout: Duration) -> Option<CancelReason> {
         let latest = self.now().plus(timeout);
         self.wait_while(|now, waiting| {
-            (self.reason_at(now).is_none() && now < latest).then(|| waiting.patience(self.end().min(latest)))
+            let mut state = self.state();
+            let goes_on = state.reason_since(now).is_none() && now < latest;
+            goes_on.then(|| waiting.patience(state.end().min(latest)))
         });
         // The reason is reported after the wait, because the signal must not be locked during a report.
         self.reason()
@@ -155,12 +137,41 @@ impl HeldLease {
 
     /// Returns the moment of the first reason to stop, if nothing changes until then.
     pub(crate) fn end(&self) -> Moment {
-        self.deadline().min(moment(&self.timeout)).min(moment(&self.drained_by)).min(self.asked_at())
+        self.state().end()
     }
 
     /// Returns how long the task may continue, if nothing changes until then. `None`: the time has no limit.
     pub(crate) fn remaining(&self) -> Option<Duration> {
         let end = self.end();
         (end < Moment::NEVER).then(|| end.since(self.now()))
+    }
+}
+
+impl HeldState {
+    /// Returns the moment of the first reason to stop, if nothing changes until then.
+    fn end(&self) -> Moment {
+        self.deadline().min(self.timeout).min(self.drained_by).min(self.asked_at())
+    }
+
+    /// Returns the moment when the run was asked to stop. [`Moment::NEVER`]: the run was not asked.
+    fn asked_at(&self) -> Moment {
+        self.stop_request.as_ref().map_or(Moment::NEVER, |(asked_at, _)| *asked_at)
+    }
+
+    /// Returns the first reason to stop, and the moment at which the reason came.
+    fn reason_since(&mut self, now: Moment) -> Option<(CancelReason, Moment)> {
+        // The moment can be later than `now`, but the lease is gone already.
+        let lost = self.lease_at(now).gone_at().map_or(Moment::NEVER, |gone| gone.min(now));
+        let first = lost.min(self.timeout).min(self.drained_by).min(self.asked_at());
+        let asked_by = || self.stop_request.as_ref()?.1.as_ref()?.reason();
+        let reason = match first {
+            _ if now < first => return None,
+            first if first == lost => CancelReason::LeaseLost,
+            first if first == self.timeout => CancelReason::TimedOut,
+            first if first == self.drained_by => CancelReason::ShuttingDown,
+            _ if asked_by() == Some(UNLOCK) => CancelReason::Unlocked,
+            _ => CancelReason::Replaced,
+        };
+        Some((reason, first))
     }
 }

@@ -64,17 +64,10 @@ impl Drop for TaskWaiter {
 impl Signal {
     /// Makes a change while the signal is locked, and wakes the waiting threads, but no tasks. The caller can hold
     /// locks, because no waker is called here: a waker runs code of its runtime.
-    pub(crate) fn change<T>(&self, change: impl FnOnce() -> T) -> T {
+    pub(crate) fn change(&self, change: impl FnOnce()) {
         let waiters = self.lock();
-        let changed = change();
+        change();
         self.wake_threads(waiters);
-        changed
-    }
-
-    /// Makes a change while the signal is locked, and wakes no thread and no task.
-    pub(crate) fn change_silently<T>(&self, change: impl FnOnce() -> T) -> T {
-        let _locked = self.lock();
-        change()
     }
 
     /// Wakes all waiting threads and tasks. A waker runs code of its runtime, so the caller must not hold a lock.

@@ -1,16 +1,12 @@
 //! The lease of a run or of a lease guard, from its grant to its release.
-//!
-//! A single atomic `u64` holds the deadline of the lease, or the time at which the lease was lost. After a renewal, one
-//! thread can move the deadline while another thread finds that the deadline has passed. Both threads change this one
-//! value, so they agree on the result, and a lost lease stays lost.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize};
-use std::sync::{Arc, OnceLock};
+use std::mem;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use super::change_signal::Signal;
-use super::sync::{AtomicU64, Ordering};
+use super::sync::{Mutex, MutexGuard};
 use crate::lease::{holder::Holder, owner::Owner, request::Lease, term::Term, token::FencingToken};
 use crate::observe::notice::{About, Step};
 use crate::observe::tell::notice_queue::Posted;
@@ -29,34 +25,37 @@ pub(crate) struct HeldLease {
     /// The time that is kept for stopping the task. The task is cancelled this long before the lease ends. Zero for a
     /// callback.
     pub(crate) stopping: Duration,
-    /// A [`LeaseState`], encoded in 64 bits.
-    state: AtomicU64,
-    /// Whether the store has refused a renewal, because another owner or no owner holds the name.
-    is_taken_away: AtomicBool,
-    loss_is_reported: AtomicBool,
-    /// Whether a request for a renewal is under way. Changes only while `signal` is locked.
-    is_renewing: AtomicBool,
+    /// Locked only for an instant. A thread that holds this lock never locks `signal`.
+    state: Mutex<HeldState>,
     /// Wakes the threads and tasks that wait for a change of the lease or of the run.
     pub(crate) signal: Arc<Signal>,
     /// The observers of the run. `None`: a guard holds the lease, or the run has no observers.
     pub(crate) observed: Option<Box<RunObservers>>,
     pub(crate) by: HeldBy,
+}
+
+/// The part of a [`HeldLease`] that changes between the grant and the release.
+pub(super) struct HeldState {
+    pub(super) lease: LeaseState,
+    loss_is_reported: bool,
+    /// Whether a request for a renewal is under way.
+    is_renewing: bool,
     /// The thread that runs the task, or [`NO_THREAD`].
-    thread: AtomicUsize,
+    thread: usize,
     /// The moment of the task's timeout.
-    pub(super) timeout: AtomicU64,
+    pub(super) timeout: Moment,
     /// The moment when the drain of a shutdown ends.
-    pub(super) drained_by: AtomicU64,
+    pub(super) drained_by: Moment,
     /// The moment when the process exits, even if the task is still running.
-    pub(super) exit_by: AtomicU64,
-    /// The number of the signal that shuts the process down, or zero.
-    pub(super) exit_signal: AtomicI32,
+    pub(super) exit_by: Moment,
+    /// The number of the signal that shuts the process down.
+    pub(super) exit_signal: Option<i32>,
     /// The moment when this process read a request to stop the run, and the process that made the request, if it is
     /// known.
-    pub(super) stop_request: OnceLock<Box<(Moment, Option<Holder>)>>,
+    pub(super) stop_request: Option<(Moment, Option<Holder>)>,
     /// Whether the reason to stop was reported. Also `true` if a reason must not be reported: for a guard, and after
     /// the end of a task.
-    pub(super) cancel_is_reported: AtomicBool,
+    pub(super) cancel_is_reported: bool,
 }
 
 /// The kinds of values that hold a lease.
@@ -68,39 +67,49 @@ pub(crate) enum HeldBy {
     ReplaceableRun,
 }
 
-/// The state of a lease.
+/// The state of a lease. The deadline is that of the grant or of the last renewal, less the time that is kept for
+/// stopping the task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum LeaseState {
+pub(super) enum LeaseState {
     HeldUntil(Moment),
-    /// The lease was lost at this moment. For a released lease, the moment is the last deadline.
-    GoneSince(Moment),
+    /// The deadline has passed.
+    LostAt(Moment),
+    /// The store has refused a renewal, because another owner or no owner holds the name. The moment is that of the loss.
+    TakenAway(Moment),
+    /// The lease was released. The moment is its last deadline.
+    Released(Moment),
 }
 
-const GONE: u64 = 1 << 63;
-
-/// The bit for a released lease. `GONE` is set, too, and the other bits are the last deadline.
-const RELEASED: u64 = 1 << 62;
-
 impl LeaseState {
-    fn from_bits(bits: u64) -> Self {
-        let moment = Moment::from_bits(bits & !(GONE | RELEASED));
-        if bits & GONE == 0 { Self::HeldUntil(moment) } else { Self::GoneSince(moment) }
-    }
-
-    fn to_bits(self) -> u64 {
+    /// Returns the moment of the loss, or the last deadline of a released lease. `None`: the lease is held.
+    pub(super) fn gone_at(self) -> Option<Moment> {
         match self {
-            Self::HeldUntil(moment) => moment.to_bits(),
-            Self::GoneSince(moment) => moment.to_bits() | GONE,
+            Self::HeldUntil(_) => None,
+            Self::LostAt(moment) | Self::TakenAway(moment) | Self::Released(moment) => Some(moment),
         }
     }
 
-    /// Returns the state at `now`. If the deadline has passed, the lease is gone, even if no thread has noticed that
-    /// yet.
-    fn at(self, now: Moment) -> Self {
-        match self {
-            Self::HeldUntil(deadline) if deadline <= now => Self::GoneSince(deadline),
-            state => state,
+    pub(super) fn is_lost(self) -> bool {
+        matches!(self, Self::LostAt(_) | Self::TakenAway(_))
+    }
+}
+
+impl HeldState {
+    /// Returns the state of the lease at `now`. If the deadline has passed, notes the loss, so that no later renewal
+    /// can undo it.
+    pub(super) fn lease_at(&mut self, now: Moment) -> LeaseState {
+        if let LeaseState::HeldUntil(deadline) = self.lease
+            && deadline <= now
+        {
+            self.lease = LeaseState::LostAt(deadline);
         }
+        self.lease
+    }
+
+    /// Returns the deadline of the lease. Returns [`Moment::BEGINNING`] if a thread has noted that the lease is lost or
+    /// released.
+    pub(super) fn deadline(&self) -> Moment {
+        if let LeaseState::HeldUntil(deadline) = self.lease { deadline } else { Moment::BEGINNING }
     }
 }
 
@@ -115,34 +124,36 @@ impl HeldLease {
     ) -> Self {
         let lease = grant.as_ref().and_then(Grant::lease);
         let until = lease.map_or(Moment::NEVER, |lease| lease.deadline().minus(stopping));
-        let never = || AtomicU64::new(Moment::NEVER.to_bits());
+        let state = HeldState {
+            lease: LeaseState::HeldUntil(until),
+            loss_is_reported: false,
+            is_renewing: false,
+            thread: NO_THREAD,
+            timeout: Moment::NEVER,
+            drained_by: Moment::NEVER,
+            exit_by: Moment::NEVER,
+            exit_signal: None,
+            stop_request: None,
+            cancel_is_reported: false,
+        };
         Self {
             clock,
             grant,
             granted_at,
             minimum_hold,
             stopping,
-            state: AtomicU64::new(LeaseState::HeldUntil(until).to_bits()),
-            is_taken_away: AtomicBool::new(false),
-            loss_is_reported: AtomicBool::new(false),
-            is_renewing: AtomicBool::new(false),
+            state: Mutex::new(state),
             signal: Arc::default(),
             observed: None,
             by: HeldBy::Run,
-            thread: AtomicUsize::new(NO_THREAD),
-            timeout: never(),
-            drained_by: never(),
-            exit_by: never(),
-            exit_signal: AtomicI32::new(0),
-            stop_request: OnceLock::new(),
-            cancel_is_reported: AtomicBool::new(false),
         }
     }
 
     /// Makes the value for a guard. A guard has only one reason to stop: the loss of its lease.
     pub(crate) fn for_guard(clock: &Clock, lease: Lease, granted_at: Moment) -> Self {
         let held = Self::new(clock.clone(), Some(Grant::of(lease)), granted_at, None, Duration::ZERO);
-        Self { by: HeldBy::Guard, cancel_is_reported: AtomicBool::new(true), ..held }
+        held.state().cancel_is_reported = true;
+        Self { by: HeldBy::Guard, ..held }
     }
 
     /// Returns the id of the run, if the run has observers.
@@ -185,141 +196,123 @@ impl HeldLease {
     /// Notes that the task runs on this thread from now on. If this thread calls `process::exit`, the lease is
     /// released.
     pub(crate) fn enter_thread(&self) {
-        self.thread.store(this_thread(), Ordering::Relaxed);
+        self.state().thread = this_thread();
     }
 
     /// Notes that the task runs on no thread.
     pub(crate) fn leave_thread(&self) {
-        self.thread.store(NO_THREAD, Ordering::Relaxed);
+        self.state().thread = NO_THREAD;
     }
 
     pub(super) fn is_running_on(&self, thread: usize) -> bool {
-        thread != NO_THREAD && self.thread.load(Ordering::Relaxed) == thread
+        thread != NO_THREAD && self.state().thread == thread
     }
 
     /// Returns the moment of the loss, or the last deadline of a released lease. `None`: the lease is held. Reports a
     /// loss.
     pub(crate) fn gone_by(&self, now: Moment) -> Option<Moment> {
-        let gone = self.gone_at(now);
-        if gone.is_some() {
-            self.report_loss(None);
-        }
-        gone
-    }
-
-    /// Returns the moment of the loss, or the last deadline of a released lease. `None`: the lease is held.
-    pub(crate) fn gone_at(&self, now: Moment) -> Option<Moment> {
-        if let LeaseState::GoneSince(moment) = self.state_at(now) { Some(moment) } else { None }
+        let gone = self.state().lease_at(now).gone_at()?;
+        self.report_loss(None);
+        Some(gone)
     }
 
     /// Returns the moment when the task is cancelled unless the lease is renewed: the lease's deadline, less the time
     /// for stopping. `None`: the lease is lost or released.
     pub(crate) fn deadline_at(&self, now: Moment) -> Option<Moment> {
-        if let LeaseState::HeldUntil(deadline) = self.state_at(now) { Some(deadline) } else { None }
+        if let LeaseState::HeldUntil(deadline) = self.state().lease_at(now) { Some(deadline) } else { None }
     }
 
     /// Returns the deadline of the lease, less the time for stopping. Returns [`Moment::BEGINNING`] if a thread has
     /// noted that the lease is lost or released.
     pub(super) fn deadline(&self) -> Moment {
-        match self.state() {
-            LeaseState::HeldUntil(deadline) => deadline,
-            LeaseState::GoneSince(_) => Moment::BEGINNING,
-        }
+        self.state().deadline()
     }
 
     /// Returns the moment by which the task must have stopped: the end of the lease, or of the process if that is
     /// earlier. If another owner may hold the name, the task must stop at once, so this returns [`Moment::BEGINNING`].
     pub(crate) fn last_moment(&self) -> Moment {
-        if self.is_taken_away.load(Ordering::Acquire) {
-            return Moment::BEGINNING;
+        let state = self.state();
+        match state.lease {
+            LeaseState::TakenAway(_) => Moment::BEGINNING,
+            LeaseState::HeldUntil(end) | LeaseState::LostAt(end) | LeaseState::Released(end) => {
+                end.plus(self.stopping).min(state.exit_by)
+            }
         }
-        let (LeaseState::HeldUntil(deadline) | LeaseState::GoneSince(deadline)) = self.state();
-        deadline.plus(self.stopping).min(moment(&self.exit_by))
     }
 
     pub(crate) fn was_released(&self) -> bool {
-        self.state.load(Ordering::Acquire) & RELEASED != 0
+        matches!(self.state().lease, LeaseState::Released(_))
     }
 
     /// Returns whether the lease was lost. A lease that was released in time is not lost.
     pub(crate) fn is_lost(&self) -> bool {
-        self.state.load(Ordering::Acquire) & (GONE | RELEASED) == GONE
+        self.state().lease.is_lost()
     }
 
-    fn state(&self) -> LeaseState {
-        LeaseState::from_bits(self.state.load(Ordering::Acquire))
-    }
-
-    /// Returns the state at `now`. If the deadline has passed, notes the loss, so that no later renewal can undo it.
-    fn state_at(&self, now: Moment) -> LeaseState {
-        let passed = |bits| {
-            let (known, state) = (LeaseState::from_bits(bits), LeaseState::from_bits(bits).at(now));
-            (known != state).then(|| state.to_bits())
-        };
-        let (Ok(bits) | Err(bits)) = self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, passed);
-        LeaseState::from_bits(bits).at(now)
+    pub(super) fn state(&self) -> MutexGuard<'_, HeldState> {
+        // A poisoned lock can still be used: after a panic, the state is never half-changed.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes that a renewal is about to be requested. `false`: the lease is gone, so the store must not be asked.
     pub(crate) fn begin_renewal(&self, now: Moment) -> bool {
-        let is_live = self.deadline_at(now).is_some();
-        self.signal.change_silently(|| {
-            // The signal is locked here. If the lease was released before the signal was locked, the release does not
-            // wait for this renewal. So this renewal must not begin.
-            let begins = is_live && matches!(self.state(), LeaseState::HeldUntil(_));
-            self.is_renewing.store(begins, Ordering::Release);
-            begins
-        })
+        let mut state = self.state();
+        state.is_renewing = matches!(state.lease_at(now), LeaseState::HeldUntil(_));
+        state.is_renewing
     }
 
     /// Notes that the store has renewed the lease until `deadline`. A lease that is gone stays gone.
     pub(crate) fn renewed_until(&self, deadline: Moment, now: Moment) {
-        self.end_renewal(now, LeaseState::HeldUntil(deadline.minus(self.stopping)));
+        self.end_renewal(|state| {
+            if let LeaseState::HeldUntil(_) = state.lease_at(now) {
+                state.lease = LeaseState::HeldUntil(deadline.minus(self.stopping));
+            }
+        });
     }
 
     /// Notes that the lease is lost: the store has answered that another owner, or no owner, holds the name. Wakes the
     /// waiting threads, but no tasks.
     pub(crate) fn lose(&self, now: Moment) {
-        if !self.was_released() {
-            // `is_taken_away` is set even after the deadline: a task that is already stopping must now end at once,
-            // because another owner may hold the name.
-            self.is_taken_away.store(true, Ordering::Release);
-        }
-        self.end_renewal(now, LeaseState::GoneSince(now));
-    }
-
-    fn end_renewal(&self, now: Moment, answer: LeaseState) {
-        if let state @ LeaseState::HeldUntil(_) = self.state_at(now) {
-            // This fails if another thread has noted that the lease is gone. Then the lease stays gone.
-            let _ = self.state.compare_exchange(state.to_bits(), answer.to_bits(), Ordering::AcqRel, Ordering::Acquire);
-        }
-        self.renewal_failed();
+        self.end_renewal(|state| {
+            state.lease = match state.lease_at(now) {
+                LeaseState::HeldUntil(_) => LeaseState::TakenAway(now),
+                // A task that is already stopping must now end at once, because another owner may hold the name.
+                LeaseState::LostAt(lost) => LeaseState::TakenAway(lost),
+                gone => gone,
+            };
+        });
     }
 
     /// Notes that the store did not answer the request for a renewal.
     pub(crate) fn renewal_failed(&self) {
-        self.signal.change(|| self.is_renewing.store(false, Ordering::Release));
+        self.end_renewal(|_| ());
+    }
+
+    fn end_renewal(&self, note: impl FnOnce(&mut HeldState)) {
+        self.signal.change(|| {
+            let mut state = self.state();
+            note(&mut state);
+            state.is_renewing = false;
+        });
     }
 
     /// Notes that the lease ends at `deadline` at the latest. Call this before the store is asked to shorten the lease,
     /// so that the task never relies on a later deadline than the store has.
     pub(crate) fn shorten_until(&self, deadline: Moment) {
-        let deadline = deadline.minus(self.stopping);
-        let is_later = |bits| matches!(LeaseState::from_bits(bits), LeaseState::HeldUntil(until) if deadline < until);
-        let shorten = |bits| is_later(bits).then(|| LeaseState::HeldUntil(deadline).to_bits());
-        let _ = self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, shorten);
         // Wakes the threads that wait until the old deadline, which is later.
-        self.signal.change(|| ());
+        self.signal.change(|| {
+            if let LeaseState::HeldUntil(until) = &mut self.state().lease {
+                *until = deadline.minus(self.stopping).min(*until);
+            }
+        });
     }
 
     /// Notes the release of the lease, so that no renewal begins any more. Returns the lease with its last deadline, if
     /// the deadline has changed since the grant. The caller must wake the waiting tasks, without holding a lock.
     pub(crate) fn begin_release(&self) -> Option<Lease> {
-        let end = |bits| (bits & GONE == 0).then_some(bits | GONE | RELEASED);
-        let until = match self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, end) {
-            Err(lost) if lost & RELEASED == 0 => return None,
-            Ok(bits) | Err(bits) => Moment::from_bits(bits & !(GONE | RELEASED)),
-        };
+        let mut state = self.state();
+        let (LeaseState::HeldUntil(until) | LeaseState::Released(until)) = state.lease else { return None };
+        state.lease = LeaseState::Released(until);
         let deadline = until.plus(self.stopping);
         self.lease().filter(|lease| lease.deadline() != deadline).map(|lease| lease.held_until(deadline))
     }
@@ -335,7 +328,7 @@ impl HeldLease {
     /// Waits until a renewal that is under way is answered, at most until `deadline`. Without this wait, the store
     /// could carry out the renewal after the release, so that the lease would last too long.
     pub(crate) fn wait_for_renewal(&self, deadline: Moment) {
-        let is_renewing = |now| self.is_renewing.load(Ordering::Acquire) && now < deadline;
+        let is_renewing = |now| self.state().is_renewing && now < deadline;
         let waiting = self.clock.waiting(&self.signal);
         self.signal.wait_while(&waiting, |now, waiting| is_renewing(now).then(|| waiting.patience(deadline)));
     }
@@ -344,7 +337,10 @@ impl HeldLease {
     /// the caller.
     #[cold]
     pub(super) fn report_loss(&self, posted: Option<Posted>) {
-        if self.is_lost() && !self.loss_is_reported.swap(true, Ordering::AcqRel) {
+        let mut state = self.state();
+        let is_new = state.lease.is_lost() && !mem::replace(&mut state.loss_is_reported, true);
+        drop(state);
+        if is_new {
             self.tell(&Step::LeaseLost { mutex: self.lease().map(Lease::name), token: self.token() }, posted);
         }
     }
@@ -357,12 +353,11 @@ impl HeldLease {
 
 impl fmt::Debug for HeldLease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HeldLease").field("grant", &self.grant).field("state", &self.state()).finish_non_exhaustive()
+        f.debug_struct("HeldLease")
+            .field("grant", &self.grant)
+            .field("state", &self.state().lease)
+            .finish_non_exhaustive()
     }
-}
-
-pub(super) fn moment(bits: &AtomicU64) -> Moment {
-    Moment::from_bits(bits.load(Ordering::Acquire))
 }
 
 /// A value in place of the number of a thread: the task runs on no thread.

@@ -4,7 +4,6 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::held_lease::HeldLease;
-use crate::base::per_process::process_id;
 use crate::lease::{owner::Owner, request::Lease, term::Term};
 use crate::observe::tell::trace::print_unless_logged;
 use crate::outcome::release::Release;
@@ -61,7 +60,7 @@ impl ReleaseOnDrop {
     /// Returns whether this process is a child that inherited the lease by `fork`. Then the parent still holds the
     /// lease, so the child must not release it.
     pub(crate) fn is_inherited(&self) -> bool {
-        self.held.owner().map(Owner::pid).is_some_and(|pid| pid != process_id())
+        self.held.owner().map(Owner::pid).is_some_and(|pid| pid != std::process::id())
     }
 }
 

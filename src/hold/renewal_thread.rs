@@ -16,7 +16,7 @@ use super::process_exit::{self, EndsWithProcess};
 use super::renewal_plan::{DueRenewals, Plan, PlannedJob, RenewalAnswers};
 use super::timer_thread::TimerThread;
 use crate::base::lock::lock;
-use crate::base::{catch_panic::contain, error::MutexError, per_process::process_id, threads};
+use crate::base::{catch_panic::contain, error::MutexError, threads};
 use crate::lease::{holder::Holder, name::MutexName, request::Lease, store_id::StoreId, term::Renewal};
 use crate::observe::notice::{About, Step};
 use crate::observe::tell::{notice_queue::NoticeQueue, notice_queue::Posted, trace};
@@ -66,7 +66,7 @@ impl RenewalThread {
     /// Returns the renewal thread of this store. The value lives until its last reference is dropped and its thread has
     /// ended.
     pub(crate) fn of(store: &Store, clock: &Clock) -> Arc<Self> {
-        let (clock, pid) = (clock.clone(), process_id());
+        let (clock, pid) = (clock.clone(), std::process::id());
         let is_it = |known: &&KnownThread| {
             known.store == store.id && known.scope == store.scope && known.pid == pid && known.clock.is_same(&clock)
         };

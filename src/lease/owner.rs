@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use uuid::Uuid;
 
-use crate::base::per_process::{PerProcess, process_id};
+use crate::base::per_process::PerProcess;
 
 /// The id of one acquisition. No other acquisition has this id, on any host, in any process, in any thread.
 ///
@@ -37,7 +37,7 @@ impl Owner {
         static PROCESS: PerProcess<OnceLock<Uuid>> = PerProcess::new();
         static SERIAL: AtomicU64 = AtomicU64::new(1);
         let process = *PROCESS.get().get_or_init(Uuid::new_v4);
-        Self { process, pid: process_id(), serial: SERIAL.fetch_add(1, Ordering::Relaxed) }
+        Self { process, pid: std::process::id(), serial: SERIAL.fetch_add(1, Ordering::Relaxed) }
     }
 
     /// Returns the process id of the owner, on its host.

@@ -339,7 +339,7 @@ impl<'a> ActiveRun<'a> {
         if self.outcome.cancelled.is_some_and(CancelReason::is_for_the_lease)
             || matches!(no_retry, Some(NoRetry::Replaced | NoRetry::Unlocked))
         {
-            self.outcome.details_mut().asked_to_stop_by = self.held.asked_by().cloned();
+            self.outcome.details_mut().asked_to_stop_by = self.held.asked_by();
         }
         self.note_loss(if no_retry.is_none() { ended } else { self.planned.clock.moment() });
         self.follow_up();

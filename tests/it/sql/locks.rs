@@ -21,6 +21,7 @@ on_both!(
     no_gate_waits_for_a_log_of_runs_that_is_locked,
     an_uncommitted_insert_is_an_error_of_its_name_alone,
     an_uncommitted_update_is_an_error_of_its_name_alone,
+    a_store_waits_for_a_locked_row_longer_than_the_settings_of_the_server_say,
     who_waits_in_a_queue_that_moves_is_not_told_of_an_open_transaction,
     an_event_in_the_background_runs_beside_one_whose_row_is_locked,
     a_locked_row_keeps_nobody_else_from_renewing_and_releasing,
@@ -149,6 +150,21 @@ fn an_uncommitted_update_is_an_error_of_its_name_alone<S: Trouble>() {
     assert!(server.hasty().forget(&lease).unwrap());
     let lock = updating(&server, "name = 'lease/locked'");
     one_fault_stays_one_fault(&server, lock);
+}
+
+fn a_store_waits_for_a_locked_row_longer_than_the_settings_of_the_server_say<S: Trouble>() {
+    let server = S::start();
+    server.ask(S::SHORT_WAITS);
+    let mutex = S::open(&server.url(), Duration::from_secs(60)); // It waits for a row for a quarter of that.
+    let lock = inserting(&server, request("locked").name());
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| mutex.create(&request("locked")));
+        wait_until("it waits for the lock", || !server.ask(S::WAITING).is_empty());
+        thread::sleep(Duration::from_secs(3));
+        assert!(!waiting.is_finished(), "{:?}", waiting.join());
+        drop(lock);
+        assert!(waiting.join().expect("it does not panic").unwrap().is_some());
+    });
 }
 
 /// Changes the row during the wait for its lock, as many clients of one name do.

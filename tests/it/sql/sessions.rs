@@ -48,7 +48,6 @@ impl Settings for Postgres {
         "ALTER DATABASE app RESET ALL",
         "ALTER DATABASE app SET DateStyle = 'German, DMY'; ALTER DATABASE app SET IntervalStyle = 'iso_8601'",
         "ALTER DATABASE app SET extra_float_digits = -15; ALTER DATABASE app SET standard_conforming_strings = off",
-        "ALTER DATABASE app SET lock_timeout = 1; ALTER DATABASE app SET statement_timeout = 10",
     ];
     const ZONES: [&'static str; 2] =
         ["ALTER DATABASE app SET timezone = '<+05>-05'", "ALTER DATABASE app SET timezone = '<-0930>+09:30'"];

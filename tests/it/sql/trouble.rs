@@ -35,6 +35,8 @@ pub(super) trait Trouble: SqlServer + Behind {
     /// Locks the whole table until the client is dropped.
     const LOCK_TABLE: &'static [&'static str];
     const BEGIN: &'static str;
+    /// Lets each session that begins afterwards wait for a lock for one second, unless the session sets another limit.
+    const SHORT_WAITS: &'static str;
     /// Makes it read-only, and writable again.
     const READ_ONLY: [&'static str; 2];
     /// Selects the numbers of the connections of the stores' user; and of those that wait for a lock or a commit,
@@ -95,6 +97,7 @@ impl Trouble for Mariadb {
     const NOW: &'static str = "UTC_TIMESTAMP(6)";
     const LOCK_TABLE: &'static [&'static str] = &["LOCK TABLES soloist_mutexes WRITE"];
     const BEGIN: &'static str = "START TRANSACTION";
+    const SHORT_WAITS: &'static str = "SET GLOBAL innodb_lock_wait_timeout = 1, lock_wait_timeout = 1";
     const READ_ONLY: [&'static str; 2] = ["SET GLOBAL read_only = 1", "SET GLOBAL read_only = 0"];
     const CONNECTED: &'static str = "SELECT id FROM information_schema.processlist WHERE user = 'owner'";
     // InnoDB's view of its locks is cached, and old for a client that reads it often.
@@ -177,6 +180,8 @@ impl Trouble for Postgres {
     const NOW: &'static str = "clock_timestamp()";
     const LOCK_TABLE: &'static [&'static str] = &["BEGIN", "LOCK TABLE soloist_mutexes IN ACCESS EXCLUSIVE MODE"];
     const BEGIN: &'static str = "BEGIN";
+    const SHORT_WAITS: &'static str =
+        "ALTER DATABASE app SET lock_timeout = '1s'; ALTER DATABASE app SET statement_timeout = '1s'";
     const READ_ONLY: [&'static str; 2] = [
         "ALTER DATABASE app SET default_transaction_read_only = on",
         "BEGIN READ WRITE; ALTER DATABASE app RESET default_transaction_read_only; COMMIT",
