@@ -230,17 +230,31 @@ impl LeaseGuard {
     /// Returns whether the lease is lost, because it was not renewed in time, or because an operator broke it. Then
     /// another owner may hold the name, so the task should stop. A lost lease stays lost.
     pub fn is_lost(&self) -> bool {
-        self.held.reason().is_some()
+        match self.inherited_until() {
+            Some(deadline) => deadline <= self.held.now(),
+            None => self.held.reason().is_some(),
+        }
     }
 
     /// Returns how long the lease lasts without another renewal. Zero if the lease is lost.
     pub fn remaining(&self) -> Duration {
-        self.held.remaining().unwrap_or(Duration::MAX)
+        match self.inherited_until() {
+            Some(deadline) => deadline.since(self.held.now()),
+            None => self.held.remaining().unwrap_or(Duration::MAX),
+        }
     }
 
     /// Waits until the lease is lost, but no longer than `timeout`. Returns whether the lease is lost.
     pub fn wait_lost(&self, timeout: Duration) -> bool {
-        self.held.wait(timeout).is_some()
+        let Some(deadline) = self.inherited_until() else { return self.held.wait(timeout).is_some() };
+        sleep_until(&self.held.clock, self.held.now().plus(timeout).min(deadline));
+        self.is_lost()
+    }
+
+    /// Returns the deadline of a copy in a child process that `fork` made. The copy must not lock what it shares with
+    /// threads of the parent: such a lock stays locked in the child if a thread held it at the moment of the `fork`.
+    fn inherited_until(&self) -> Option<Moment> {
+        self.held.is_inherited().then(|| self.lease.deadline())
     }
 
     /// Releases the name. `Ok(false)`: the lease was lost earlier, so nothing was released.

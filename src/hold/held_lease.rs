@@ -317,12 +317,14 @@ impl HeldLease {
         self.lease().filter(|lease| lease.deadline() != deadline).map(|lease| lease.held_until(deadline))
     }
 
-    /// Returns the time that is left of the minimum hold. `None`: no time is left, or the lease is gone.
+    /// Returns the time that is left of the minimum hold. `None`: no time is left, or the lease is lost. A released lease
+    /// keeps its minimum hold, because the release may be requested twice.
     pub(crate) fn minimum_hold_left(&self) -> Option<Term> {
         let minimum_hold = self.minimum_hold?.get();
         let now = self.clock.moment();
         let left = self.granted_at.plus(minimum_hold).since(now);
-        self.deadline_at(now).and_then(|_| Term::new(left).ok())
+        let is_lost = self.state().lease_at(now).is_lost();
+        Term::new(left).ok().filter(|_| !is_lost)
     }
 
     /// Waits until a renewal that is under way is answered, at most until `deadline`. Without this wait, the store

@@ -34,6 +34,7 @@ mod renewal_plan {
     #[derive(Default)]
     pub(super) struct Plan {
         pub(super) due: Vec<Moment>,
+        removed: Vec<Moment>,
         pub(super) is_running: bool,
         pub(super) done: Vec<Moment>,
         /// Whether a signal has come. Then the first job is done at once, even if it is not due yet.
@@ -63,6 +64,10 @@ mod renewal_plan {
                 }
                 first => first.map_or(PlanStep::End, PlanStep::SleepUntil),
             }
+        }
+
+        pub(super) fn take_removed(&mut self) -> Vec<Moment> {
+            std::mem::take(&mut self.removed)
         }
 
         pub(super) fn begin_exit(&mut self, thread: usize) {

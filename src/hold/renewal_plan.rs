@@ -28,6 +28,8 @@ use leases_at_exit::ExitRelease;
 pub(super) struct Plan {
     /// The leases. Those that were released are removed when another lease is added.
     leases: Vec<PlannedLease>,
+    /// Leases that were removed, until [`take_removed`](Self::take_removed).
+    removed: Vec<Arc<HeldLease>>,
     /// Running tasks that have a timeout.
     timeouts: Vec<TaskTimeout>,
     /// Whether a thread is reading requests to stop from the store.
@@ -144,9 +146,15 @@ impl Plan {
         let held = Arc::clone(held);
         let planned =
             PlannedLease { held, store, renewal, read_at, is_being_read: false, waits: false, is_shortened: false };
-        self.leases.retain(|planned| !planned.held.was_released());
+        let released = self.leases.extract_if(.., |planned| planned.held.was_released());
+        self.removed.extend(released.map(|planned| planned.held));
         self.leases.push(planned);
         (Ok(()), Some(if self.exits_on.is_some() { Moment::BEGINNING } else { due }))
+    }
+
+    /// Returns the leases that were removed since the last call. The caller drops them without holding a lock.
+    pub(super) fn take_removed(&mut self) -> Vec<Arc<HeldLease>> {
+        mem::take(&mut self.removed)
     }
 
     /// Returns a handle to the store. `None`: all users of the store have dropped their handles.
@@ -248,7 +256,9 @@ impl Plan {
     /// released leases from the plan.
     fn take_cancelled(&mut self, now: Moment) -> Vec<Arc<HeldLease>> {
         let gone = self.leases.extract_if(.., |planned| planned.held.deadline_at(now).is_none());
-        let mut cancelled: Vec<_> = gone.map(|planned| planned.held).filter(|held| held.is_lost()).collect();
+        let (mut cancelled, released): (Vec<_>, Vec<_>) =
+            gone.map(|planned| planned.held).partition(|held| held.is_lost());
+        self.removed.extend(released);
         for TaskTimeout { held, timeout, .. } in &mut self.timeouts {
             if timeout.take_if(|timeout| *timeout <= now).is_some() {
                 cancelled.push(Arc::clone(held));

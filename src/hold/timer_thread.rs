@@ -8,12 +8,14 @@
 //! handled the signal. The signals have a separate lock. A thread holds this lock only for an instant, and can't end
 //! the process meanwhile.
 
+use std::mem;
 use std::sync::PoisonError;
 use std::time::Duration;
 
 use super::held_lease::NO_THREAD;
 use super::renewal_plan::{Plan, PlanStep, PlannedJob, RenewalAnswers};
 use super::sync::{AtomicBool, Condvar, Mutex, MutexGuard, Ordering};
+use crate::base::catch_panic::contain;
 use crate::time::{clock::Waiting, clock::moment::Moment};
 
 pub(super) struct TimerThread {
@@ -64,18 +66,26 @@ impl TimerThread {
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut Plan) -> (T, Option<Moment>)) -> (T, bool) {
         let mut state = self.state();
         let (changed, due) = change(&mut state.plan);
-        let Some(due) = due else { return (changed, false) };
+        let needs_thread = due.is_some_and(|due| self.plan_by(&mut state, due));
+        let removed = state.plan.take_removed();
+        drop(state);
+        discard(removed);
+        (changed, needs_thread)
+    }
+
+    /// Lets the thread do a job that is due at `due`. Returns whether the caller must start the thread.
+    fn plan_by(&self, state: &mut TimerState, due: Moment) -> bool {
         if !self.has_thread.load(Ordering::Relaxed) {
             self.has_thread.store(true, Ordering::Relaxed);
             state.wakes_at = due;
-            return (changed, true);
+            return true;
         }
         if due < state.wakes_at {
             state.wakes_at = due;
             state.thread.iter().for_each(Waiting::is_needed);
             self.wake();
         }
-        (changed, false)
+        false
     }
 
     /// Notes that the thread could not be started, or has panicked.
@@ -105,15 +115,19 @@ impl TimerThread {
         let clock = waiting.clock().clone();
         let mut state = self.state();
         state.thread = Some(waiting);
+        let (mut removed, mut done) = (Vec::new(), None);
         loop {
             let patience = state.thread.as_ref().map_or(Duration::ZERO, |thread| thread.patience(state.wakes_at));
             drop(state);
+            discard((mem::take(&mut removed), done.take()));
             let (sent, exits_on) = self.wait_for_signals(patience);
             state = self.state();
             if let Some(thread) = exits_on {
                 state.plan.begin_exit(thread);
             }
-            match state.plan.next_step(clock.moment()) {
+            let step = state.plan.next_step(clock.moment());
+            removed = state.plan.take_removed();
+            match step {
                 PlanStep::Do(job) => {
                     // After the job, this thread reads the plan again, with all changes that were made during the job.
                     // So these changes need not wake the thread, and they do not: no job is due before `BEGINNING`.
@@ -122,9 +136,13 @@ impl TimerThread {
                     let answers = carry_out(&job);
                     state = self.state();
                     state.plan.job_done(&job, answers, clock.moment());
+                    done = Some(job);
                 }
                 PlanStep::SleepUntil(due) => state.wakes_at = due,
-                PlanStep::End => return self.end_thread(state),
+                PlanStep::End => {
+                    self.end_thread(state);
+                    return discard(removed);
+                }
             }
             self.signals().handled = sent;
             self.handled.notify_all();
@@ -191,6 +209,12 @@ impl TimerThread {
         let Ok(state) = self.state.try_lock() else { return false };
         state.wakes_at != Moment::BEGINNING && !state.plan.has_leases()
     }
+}
+
+/// Drops leases and jobs. The caller holds no lock, because the drop of a lease can drop an observer, which is code of the
+/// user.
+fn discard<T>(unused: T) {
+    let _ = contain(|| drop(unused));
 }
 
 /// A guard that notes a panic of the thread, so that the next job starts a new thread.

@@ -7,6 +7,7 @@ use std::io::{BufRead, BufReader, Read, Write, pipe};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
@@ -125,6 +126,8 @@ pub(crate) fn fork(child: impl FnOnce()) -> Pid {
     // SAFETY: this process has two threads, and the other one waits for this one's end, and holds nothing.
     match unsafe { libc::fork() } {
         0 => {
+            // SAFETY: this only sets a timer. Its signal ends a child that hangs.
+            unsafe { libc::alarm(300) };
             let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(child)).is_ok();
             // `exit` runs the handlers that release leases.
             std::process::exit(i32::from(!done));
@@ -222,6 +225,23 @@ fn children_drop_a_guard(store: &Arc<dyn EventMutex>, log: &Path) {
         assert!(LeaseGuard::acquire(store, name.clone(), term).expect("it answers").is_none(), "its parent holds it");
     })]);
     is_ours("a child has asked for it");
+    let copy = guard.take().expect("it stayed here");
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) && !copy.is_lost() {
+                std::hint::spin_loop();
+            }
+        });
+        for _ in 0..50 {
+            all_succeed(vec![fork(|| {
+                assert!(!copy.wait_lost(Duration::from_millis(1)) && !copy.remaining().is_zero(), "it lasts a minute");
+            })]);
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    guard.set(Some(copy));
+    is_ours("children have looked at it while a thread of their parent did");
     let guard = guard.take().expect("it stayed here");
     assert!(!guard.is_lost());
     assert!(guard.release().expect("it answers"), "it was this process's to the end");

@@ -132,6 +132,18 @@ mod tests {
         }
     }
 
+    // A run can release its lease itself while the process exits.
+    #[test]
+    fn what_the_exit_has_released_keeps_its_minimum_hold() {
+        let clock = Clock::system();
+        let name = MutexName::lease("reports").expect("a name");
+        let lease = LeaseRequest::new(name, Term::MAX, &clock).granted(FencingToken::new(1));
+        let held =
+            HeldLease::new(clock.clone(), Some(Grant::of(lease)), clock.moment(), Some(Term::MAX), Duration::ZERO);
+        ExitRelease::default().release(&held);
+        assert!(held.was_released() && held.minimum_hold_left().is_some());
+    }
+
     #[test]
     fn a_store_that_is_out_is_asked_once_and_one_that_panics_for_all() {
         let clock = Clock::system();

@@ -136,6 +136,7 @@ impl<'a> ActiveRun<'a> {
     /// Notes that the awaited task has ended. `None`: a wait for a retry is over.
     pub(super) fn note_end(&mut self, end: Option<TaskEnd>) {
         if let (Some(end), RunStage::Awaits(part)) = (end, &mut self.stage) {
+            self.is_abandoned = end.is_abandoned;
             **part = AwaitedPart::TaskEnded(end);
         }
     }
@@ -240,12 +241,11 @@ impl<'a> ActiveRun<'a> {
         self.held.enter_thread();
         match part {
             AwaitedPart::Retry(failed, wait) => self.retry(failed, Some(wait)),
-            AwaitedPart::TaskEnded(TaskEnd { fault, is_abandoned }) => {
-                self.is_abandoned = is_abandoned;
-                if is_abandoned {
+            AwaitedPart::TaskEnded(end) => {
+                if self.is_abandoned {
                     self.tell(&Step::LeftBehind);
                 }
-                self.end_attempt(fault);
+                self.end_attempt(end.fault);
             }
             AwaitedPart::NextTask(_) | AwaitedPart::Task(_) => {
                 unreachable!("a run continues only when its future has ended")
@@ -296,6 +296,7 @@ impl<'a> ActiveRun<'a> {
         let (attempt, since) = (self.run.attempt(), self.running.as_ref().map(|running| running.since));
         let begun = (self.began, since.expect("only a task that has begun is retried"));
         let decision = self.planned.decide_on_attempt(&self.run, begun, &failed);
+        let has_waited = waited.is_some();
         drop(waited); // The decision is made, so a test's clock may move on.
         if decision.is_ok() && !mem::replace(&mut failed.is_told, true) {
             let retry_in = failed.retry_at.since(failed.ended);
@@ -311,6 +312,10 @@ impl<'a> ActiveRun<'a> {
             }
             Ok(Some(wait)) => self.wait_for(AwaitedPart::Retry(failed, wait)),
             Err(reason) => {
+                if has_waited {
+                    // The hooks follow, so an exit of the process must not release the lease any more.
+                    RenewalThread::of(self.planned.store, self.planned.clock).end_wait(&self.held);
+                }
                 self.outcome.details_mut().no_retry = Some(reason);
                 self.end_task(Some(failed.fault), failed.ended);
             }

@@ -3,18 +3,31 @@
 use std::fmt;
 
 use tokio_postgres::Config;
-use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::config::{Host, LoadBalanceHosts, SslMode};
 
 use crate::base::error::InvalidOptions;
 use crate::store::server::server_url::{ServerAddress, ServerUrl, host_and_port, is_this_host};
+use crate::time::clock::random_index;
 
 /// The address and the login of a URL.
 #[derive(Clone)]
 pub(crate) struct Address {
     pub(super) config: Config,
+    /// The configuration for each host alone.
+    hosts: Vec<Config>,
 }
 
 impl Address {
+    /// Returns the configuration for each host alone, in the order in which the hosts are tried.
+    pub(super) fn hosts(&self) -> Vec<Config> {
+        let mut hosts = self.hosts.clone();
+        if self.config.get_load_balance_hosts() == LoadBalanceHosts::Random {
+            let first = random_index(hosts.len());
+            hosts.rotate_left(first);
+        }
+        hosts
+    }
+
     pub(super) fn is_encrypted(&self) -> bool {
         self.config.get_ssl_mode() != SslMode::Disable
     }
@@ -47,9 +60,17 @@ impl ServerAddress for Address {
             "has an @ behind the ?: write %40 for the @; in a password, write %3F for a ?",
         )?;
         url.refuse_others(&["table", "timeout", "sslmode"], &OF_DRIVER.map(|(name, _)| name))?;
-        let config = format!("postgres:{}?{}", url.place, url.left()).parse();
-        let mut config: Config =
-            config.map_err(|error| url.wrong(said_by(&error).unwrap_or_else(|| url.not_well_formed())))?;
+        let read = |place: &str| {
+            let config = format!("postgres:{place}?{}", url.left()).parse();
+            let mut config: Config =
+                config.map_err(|error| url.wrong(said_by(&error).unwrap_or_else(|| url.not_well_formed())))?;
+            config.ssl_mode(if is_encrypted { SslMode::Require } else { SslMode::Disable });
+            if config.get_application_name().is_none() {
+                config.application_name("soloist");
+            }
+            Ok(config)
+        };
+        let config = read(url.place)?;
         let hosts = config.get_hosts();
         url.refuse_if(hosts.is_empty(), "has no host: write postgres://user:password@host/database")?;
         url.refuse_if(
@@ -60,12 +81,19 @@ impl ServerAddress for Address {
         let is_tcp = |host: &Host| matches!(host, Host::Tcp(_));
         let is_mixed = hosts.iter().any(is_tcp) && !hosts.iter().all(is_tcp);
         url.refuse_if(is_mixed, "lists a socket and a host: name only sockets or only hosts")?;
-        config.ssl_mode(if is_encrypted { SslMode::Require } else { SslMode::Disable });
-        if config.get_application_name().is_none() {
-            config.application_name("soloist");
-        }
-        Ok(Self { config })
+        let each: Vec<Config> = each_host(url.place).map(|place| read(&place)).collect::<Result<_, _>>()?;
+        // If options name hosts, too, the driver gets all hosts together.
+        let is_split = each.len() == hosts.len() && config.get_hostaddrs().len() < 2 && each.len() > 1;
+        let hosts = if is_split { each } else { vec![config.clone()] };
+        Ok(Self { config, hosts })
     }
+}
+
+/// Returns the part of a URL before its options with each of its hosts alone, as `//user:password@host:5432/database`.
+fn each_host(place: &str) -> impl Iterator<Item = String> {
+    let begin = place.rfind('@').map_or("//".len(), |at| at + 1);
+    let end = place[begin..].find('/').map_or(place.len(), |at| begin + at);
+    place[begin..end].split(',').map(move |host| format!("{}{host}{}", &place[..begin], &place[end..]))
 }
 
 /// Shows no user, no password and no options.

@@ -1,5 +1,7 @@
 //! One connection to a PostgreSQL server, and the statements that are sent on it.
 
+use std::io;
+
 use tokio::task::JoinHandle;
 use tokio_postgres::config::{SslMode, SslNegotiation};
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
@@ -10,6 +12,7 @@ use super::health;
 use super::plaintext_password::Plain;
 use super::server_error::failed;
 use crate::store::event_mutex::warning::StoreWarning;
+use crate::store::server::attempts::shares;
 use crate::store::server::engine::ServerConnection;
 use crate::store::server::failure::Failure;
 use crate::store::server::server_builder::Target;
@@ -17,7 +20,7 @@ use crate::store::server::server_url::ServerAddress;
 use crate::store::sql::driver_runtime::DriverRuntime;
 use crate::store::sql::session::{Session, TextRow, lock_timeout};
 use crate::store::sql::table_names::Tables;
-use crate::time::clock::moment::Moment;
+use crate::time::clock::{Clock, moment::Moment};
 
 pub(super) struct Connection {
     /// The client. It must be dropped before the transport: the drop of the transport waits for its task, and this task
@@ -46,10 +49,27 @@ struct Transport {
     task: JoinHandle<()>,
 }
 
+/// Connects to the first host that answers. Each host gets a share of the time, so that a host that never answers leaves
+/// time for the next. The driver gets one host at a time, because it limits only the time until a socket is connected.
 fn connect(target: &Target<Address>, until: Moment) -> Result<(Client, Transport), Failure> {
-    let mut config = target.address.config.clone();
-    // Each host gets a share of the time, so that a host that never answers leaves time for the next.
-    config.connect_timeout(target.timeout / u32::try_from(config.get_hosts().len()).unwrap_or(u32::MAX));
+    let hosts = target.address.hosts();
+    let mut failed = Failure::not_asked(io::ErrorKind::TimedOut.into());
+    for (host, until) in hosts.iter().zip(shares(hosts.len(), until)) {
+        match connect_to_host(host.clone(), target, until) {
+            Ok(connected) => return Ok(connected),
+            Err(failure) => failed = failure,
+        }
+    }
+    Err(failed)
+}
+
+fn connect_to_host(
+    mut config: Config,
+    target: &Target<Address>,
+    until: Moment,
+) -> Result<(Client, Transport), Failure> {
+    // If the first address of the name never answers, half of the time is left for the others.
+    config.connect_timeout(until.since(Clock::system().moment()) / 2);
     #[cfg(feature = "postgres-tls")]
     if target.address.is_encrypted() {
         let tls = target.tls.config().map_err(Failure::not_asked)?;

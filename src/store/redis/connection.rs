@@ -18,6 +18,7 @@ use socket2::{Domain, SockAddr, Type};
 use super::address::Address;
 use super::server_error::{is_unknown, time, unless_refused};
 use crate::base::threads;
+use crate::store::server::attempts::shares;
 use crate::store::server::engine::ServerConnection;
 use crate::store::server::failure::{Failure, makes_no_sense};
 use crate::store::server::server_builder::Target;
@@ -362,15 +363,6 @@ fn look_up(host: &str, port: u16, until: Moment) -> io::Result<Vec<SocketAddr>> 
         io::Error::new(error.kind(), format!("no thread could be started to look up the host: {error}"))
     })?;
     receiver.recv_timeout(left(until)?).map_err(|_| io::Error::from(ErrorKind::TimedOut))?
-}
-
-/// Returns the deadlines of attempts that follow one another. Each attempt gets an equal share of the time that is
-/// left.
-pub(super) fn shares(attempts: usize, until: Moment) -> impl Iterator<Item = Moment> {
-    (0..attempts).map(move |done| {
-        let now = Clock::system().moment();
-        now.plus(until.since(now) / u32::try_from(attempts - done).unwrap_or(u32::MAX))
-    })
 }
 
 /// Returns the time that is left until a moment, rounded up to whole milliseconds. So the requests that follow one

@@ -11,7 +11,7 @@ use redis::{Cmd, Value, cmd};
 use super::address::Address;
 use super::connection::{CARRY_OUT, Connection, LOOK};
 use super::entry::{Prefix, beginning_of_entry, end_of_entry, held_for, holder, millis};
-use super::server_error::{OUT_OF_MEMORY, not_understood, read, refused, unless_refused};
+use super::server_error::{OUT_OF_MEMORY, code_of, not_understood, read, refused, unless_refused};
 use super::topology;
 use crate::base::error::InvalidOptions;
 use crate::base::lock::lock;
@@ -235,7 +235,7 @@ fn read_end(
         Value::Int(1) => Ok(true),
         // The server's memory is full. Releases need no memory, so the server has carried out the other releases of the
         // call. So this failure concerns only one name.
-        Value::ServerError(error) if error.code() == OUT_OF_MEMORY => Err(refused(error).of_one_name()),
+        Value::ServerError(error) if code_of(error) == OUT_OF_MEMORY => Err(refused(error).of_one_name()),
         Value::ServerError(error) => Err(refused(error)),
         Value::BulkString(entry) => {
             // If the request renews the lease or sets a minimum hold, an earlier attempt did not free the name. If the

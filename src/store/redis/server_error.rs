@@ -59,18 +59,27 @@ const UNKNOWN: &str = "unknown command";
 pub(super) fn refused(error: &ServerError) -> Failure {
     // The server's text ends with the arguments of the command, which can be a whole script. This part is cut off.
     let details = error.details().and_then(|details| details.split(", with args beginning").next()).unwrap_or_default();
-    let retry = match error.code() {
+    let code = code_of(error);
+    let retry = match code {
         "LATE" => return Failure::too_late(),
         "ASK" | "BUSY" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN" | "NOREPLICAS" | "TRYAGAIN" => AskAgain::Later,
         "MOVED" | "READONLY" | "UNBLOCKED" => AskAgain::Now, // After a failover, another connection leads to another server.
         _ if details.starts_with(NO_ROOM) => AskAgain::Later,
         _ => AskAgain::Never,
     };
-    let mut failure = Failure::refused(error.code(), details, advice(error.code(), details), retry);
-    if error.code() == "NOTOKEN" {
+    let mut failure = Failure::refused(code, details, advice(code, details), retry);
+    if code == "NOTOKEN" {
         failure.kind = MutexErrorKind::Unusable; // The value at the key of the last token is no token.
     }
-    if BEFORE_ANY_WRITE.iter().any(|(code, _)| *code == error.code()) { failure.undone() } else { failure }
+    if BEFORE_ANY_WRITE.iter().any(|(known, _)| *known == code) { failure.undone() } else { failure }
+}
+
+/// Returns the code of an error. Before Redis 7.0, the error of a command in a script begins with the place in the script,
+/// as in `@user_script: 97: -OOM command not allowed`.
+pub(super) fn code_of(error: &ServerError) -> &str {
+    let of_script = error.details().filter(|_| error.code().starts_with("@user_script"));
+    let of_command = of_script.and_then(|details| details.split_once(" -")?.1.split(' ').next());
+    of_command.unwrap_or_else(|| error.code())
 }
 
 /// Returns whether the server refused the command as unknown.
@@ -115,5 +124,19 @@ fn advice(code: &str, details: &str) -> Option<&'static str> {
         Some(RIGHTS)
     } else {
         BEFORE_ANY_WRITE.iter().find(|(known, _)| says(known)).and_then(|(_, advice)| *advice)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_of_a_command_in_a_script_has_one_meaning_on_each_version() {
+        for said in ["-OOM command not allowed\r\n", "-@user_script: 97: -OOM command not allowed\r\n"] {
+            let reply = redis::parse_redis_value(said.as_bytes()).expect("a reply");
+            let Value::ServerError(error) = reply else { panic!("{reply:?}") };
+            assert_eq!((code_of(&error), refused(&error).may_have_happened), (OUT_OF_MEMORY, false), "{said}");
+        }
     }
 }

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use redis::{Cmd, ConnectionAddr, RedisConnectionInfo, Value, cmd};
 
 use super::address::{Address, Topology, shown};
-use super::connection::{Connection, shares};
+use super::connection::Connection;
 use super::entry::Prefix;
 use super::server_error::{is_unknown, read, unless_refused};
+use crate::store::server::attempts::shares;
 use crate::store::server::failure::{AskAgain, Failure};
 use crate::store::server::server_builder::Target;
 use crate::time::clock::moment::Moment;

@@ -354,6 +354,16 @@ fn pauses(longest: &mut Duration, until: Moment) -> bool {
     is_time
 }
 
+/// Returns the deadlines of attempts that follow one another. Each attempt gets an equal share of the time that is
+/// left.
+#[cfg(any(feature = "redis", feature = "postgres"))]
+pub(crate) fn shares(attempts: usize, until: Moment) -> impl Iterator<Item = Moment> {
+    (0..attempts).map(move |done| {
+        let now = Clock::system().moment();
+        now.plus(until.since(now) / u32::try_from(attempts - done).unwrap_or(u32::MAX))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -24,7 +24,7 @@ use crate::store::server::key_text;
 use crate::store::server::server_builder::Target;
 use crate::store::server::server_clock::ServerClock;
 use crate::store::server::server_url::ServerAddress;
-use crate::time::clock::{Clock, moment::Moment};
+use crate::time::clock::{Clock, moment::Moment, random_index};
 
 /// The engine of a table on any kind of SQL server.
 pub(crate) struct SqlEngine<S: Session> {
@@ -156,8 +156,10 @@ impl<S: Session> Engine for SqlEngine<S> {
     }
 
     fn carry_out(&self, attempt: &mut Attempt<S>, request: Request<'_>) -> Result<Answers, Failure> {
-        let ends = together_or_alone(attempt, request.ends, |attempt, asked| self.end(attempt, asked))?;
-        let admissions = together_or_alone(attempt, request.admissions, |attempt, asked| self.admit(attempt, asked));
+        // The time may not suffice for all leases alone. From a random lease on, the next attempt reaches others.
+        let first = random_index(request.ends.len().max(1));
+        let ends = together_or_alone(attempt, request.ends, first, |attempt, asked| self.end(attempt, asked))?;
+        let admissions = together_or_alone(attempt, request.admissions, 0, |attempt, asked| self.admit(attempt, asked));
         match admissions {
             // A retry of the failed admissions must not end the leases again.
             Err(failure) if !ends.is_empty() => {
@@ -206,10 +208,12 @@ impl<S: Session> Engine for SqlEngine<S> {
 }
 
 /// Decides all requests together. If another transaction has locked one of the rows, decides each request separately,
-/// as long as the call has time. Without this second step, one locked row would make all requests fail.
+/// from the one at `first` on, as long as the call has time. Without this second step, one locked row would make all
+/// requests fail.
 fn together_or_alone<S, Q, A>(
     attempt: &mut Attempt<S>,
     asked: &[Q],
+    first: usize,
     decide: impl Fn(&mut Attempt<S>, &[Q]) -> Result<Vec<Result<A, Failure>>, Failure>,
 ) -> Result<Vec<Result<A, Failure>>, Failure> {
     if asked.is_empty() {
@@ -228,7 +232,7 @@ fn together_or_alone<S, Q, A>(
         attempt.asked_since.get_or_insert(began);
     }
     let mut answers = Vec::with_capacity(asked.len());
-    for one in asked {
+    for one in asked[first..].iter().chain(&asked[..first]) {
         let is_time = asked.len() > 1 && !attempt.is_broken && Clock::system().moment() < attempt.until;
         match is_time.then(|| decide(attempt, slice::from_ref(one))) {
             None => answers.push(Err(locked.clone())),
@@ -242,5 +246,6 @@ fn together_or_alone<S, Q, A>(
             Some(Err(failure)) => return Err(failure.perhaps_done(true)),
         }
     }
+    answers.rotate_right(first);
     Ok(answers)
 }

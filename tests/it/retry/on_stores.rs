@@ -59,6 +59,7 @@ on_each_store!(
     a_process_that_is_killed_between_two_attempts_makes_no_more_and_frees_the_event,
     a_process_that_shuts_down_between_two_attempts_releases_at_once,
     a_process_that_exits_between_two_attempts_releases_at_once,
+    a_process_that_exits_in_a_hook_after_a_wait_does_not_release,
     a_broken_lease_ends_the_wait,
     an_outage_between_two_attempts_costs_no_attempt,
     an_outage_that_outlasts_the_lease_ends_the_wait,
@@ -140,6 +141,35 @@ fn a_process_that_exits_between_two_attempts_releases_at_once(server: &Server) {
     let output = crate::support::output_alone(child, &[(EXITS, &server.url)]).expect("this is no child");
     assert_eq!(output.status.code(), Some(7), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(!store(&server.url).exists(&name()).expect("it answers"), "it was released, not shortened");
+}
+
+const EXITS_IN_A_HOOK: &str = "SOLOIST_TEST_RETRY_EXITS_IN_A_HOOK";
+
+/// Plays the child of the next test: a pause ends the wait of its run, and its main thread exits while the hook runs.
+#[test]
+fn a_child_exits_while_the_hook_of_its_run_runs() {
+    let Ok(url) = std::env::var(EXITS_IN_A_HOOK) else { return };
+    let named = || Schedule::new(store(&url)).named("shop").expect("it is a name");
+    let (begins, begun) = mpsc::channel();
+    let _waiting = Waiting::begin(named(), |event| {
+        let begins = begins.clone();
+        event.in_background().without_overlapping().on_one_server().on_failure(move |_, _| {
+            begins.send(()).expect("the test listens");
+            thread::sleep(FOREVER);
+        })
+    });
+    named().pause_event("import", Utc::now() + chrono::TimeDelta::hours(1), "").expect("it answers");
+    begun.recv_timeout(PATIENCE).expect("the pause ends the wait");
+    std::process::exit(7);
+}
+
+fn a_process_that_exits_in_a_hook_after_a_wait_does_not_release(server: &Server) {
+    let child = "retry::on_stores::a_child_exits_while_the_hook_of_its_run_runs";
+    let output = crate::support::output_alone(child, &[(EXITS_IN_A_HOOK, &server.url)]).expect("this is no child");
+    assert_eq!(output.status.code(), Some(7), "{}", String::from_utf8_lossy(&output.stderr));
+    if !server.frees_at_once {
+        assert!(store(&server.url).exists(&name()).expect("it answers"), "the hook still ran");
+    }
 }
 
 fn a_broken_lease_ends_the_wait(server: &Server) {

@@ -26,6 +26,7 @@ on_both!(
     an_event_in_the_background_runs_beside_one_whose_row_is_locked,
     a_locked_row_keeps_nobody_else_from_renewing_and_releasing,
     many_locked_rows_cost_a_batch_no_more_than_a_time_out_or_two,
+    three_locked_rows_keep_no_other_lease_from_its_renewal,
     a_release_beside_a_rest_that_met_a_lock_is_known_of_each_name,
     a_release_that_met_a_lock_is_made_up_for,
     a_locked_row_keeps_no_other_pending_release,
@@ -277,6 +278,17 @@ fn many_locked_rows_cost_a_batch_no_more_than_a_time_out_or_two<S: Trouble>() {
     assert!(server.held().is_empty());
 }
 
+fn three_locked_rows_keep_no_other_lease_from_its_renewal<S: Trouble>() {
+    let server = S::start();
+    let mutex = server.hasty();
+    let leases = ["a", "b", "c", "free"].map(|name| mutex.create(&request(name)).unwrap().expect("nobody holds it"));
+    let locked = leases[..3].iter().map(|lease| format!("'{}'", key(lease.name()))).collect::<Vec<_>>().join(", ");
+    let lock = updating(&server, &format!("name IN ({locked})"));
+    // A call has time for two or three of them, from a random one on.
+    assert!((0..20).any(|_| matches!(extend(&mutex, &leases, Term::MAX)[3], Ok(true))));
+    drop(lock);
+}
+
 fn a_release_beside_a_rest_that_met_a_lock_is_known_of_each_name<S: Trouble>() {
     let server = S::start();
     let mutex = server.hasty();
@@ -324,7 +336,8 @@ fn a_locked_row_keeps_no_other_pending_release<S: Trouble>() {
     let lock = updating(&server, &format!("name = '{}'", key(leases[0].name())));
     wait_until("the others are released", || {
         mutex.exists(request("other").name()).expect("the server answers");
-        server.held() == [key(leases[0].name())]
+        // A statement that got no answer may have released the locked one, too.
+        server.held().iter().all(|name| *name == key(leases[0].name()))
     });
     drop(lock);
 }

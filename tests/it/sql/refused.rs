@@ -10,7 +10,8 @@ use soloist::{EventMutex, MutexError, SkipReason, Term};
 
 use super::batches::extend;
 use super::trouble::{IN_TIME, TIMEOUT, Trouble, assert_out, assert_ran, claim, minute, request, said, schedule};
-use super::{LONG, on_both};
+use super::{LONG, SqlServer, on_both};
+use crate::servers::postgres::Postgres;
 use crate::servers::proxy::{Fault, Proxy};
 use crate::servers::redis::Redis;
 use crate::support::{Diary, holder, noon};
@@ -49,6 +50,21 @@ fn error_of<S: Trouble>(url: &str, timeout: Duration) -> MutexError {
     assert!(text.starts_with("could not admit lease/report in ") && !text.contains("password@"), "{text}");
     assert!(!text.contains("s3cret"), "{text}");
     error
+}
+
+#[test]
+fn a_first_host_that_hangs_leaves_time_for_the_second() {
+    let [hanging, healthy] = [(); 2].map(|()| <Postgres as SqlServer>::start());
+    let (before, host) =
+        healthy.url().rsplit_once('@').map(|(before, host)| (before.to_owned(), host.to_owned())).unwrap();
+    let url = hanging.url();
+    let (_, first) = url.rsplit_once('@').unwrap();
+    let url = format!("{before}@{},{host}?target_session_attrs=read-write", first.split('/').next().unwrap());
+    hanging.pause(); // The kernel still accepts connections.
+    let mutex = Postgres::open(&url, 4 * TIMEOUT);
+    let lease = mutex.create(&request("report")).unwrap().expect("it is free");
+    assert!(healthy.mutex().exists(lease.name()).unwrap());
+    hanging.resume();
 }
 
 /// Returns the port of a server that replies as a web server does.
