@@ -4,6 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
+use super::catch_panic::contain;
 use super::escape::{Chain, OneLine};
 
 /// An error of any type: the error type of closures that use `?`.
@@ -244,3 +245,11 @@ macro_rules! debug_as_display {
 pub(crate) use debug_as_display;
 
 debug_as_display!(MutexError, InvalidOptions);
+
+/// Asks a store. A panic of the store becomes an error, with the text that `attempted` returns.
+pub(crate) fn ask_store<T>(
+    attempted: impl FnOnce() -> String,
+    ask: impl FnOnce() -> Result<T, MutexError>,
+) -> Result<T, MutexError> {
+    contain(ask).unwrap_or_else(|message| Err(MutexError::panicked(attempted(), &message)))
+}

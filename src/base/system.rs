@@ -27,23 +27,13 @@ pub(crate) fn at_fork(in_the_child: extern "C" fn()) -> bool {
     unsafe { libc::pthread_atfork(None, None, Some(in_the_child)) == 0 }
 }
 
-/// The id of a thread. No other living thread has this id. The id is read without thread-local values, because these
-/// may be gone when the thread ends the process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Thread(usize);
-
-impl Thread {
-    #[expect(unsafe_code, reason = "pthread_self")]
-    #[expect(clippy::cast_possible_truncation, reason = "it is an address or a small number")]
-    pub(crate) fn this() -> Self {
-        // SAFETY: `pthread_self` can be called at any time, and can't fail.
-        Self(unsafe { libc::pthread_self() } as usize)
-    }
-
-    /// Returns the number of the thread, which is never zero.
-    pub(crate) fn number(self) -> usize {
-        self.0
-    }
+/// Returns the number of this thread. It is never zero, and no other living thread has it. It is read without thread-local
+/// values, because these may be gone when the thread ends the process.
+#[expect(unsafe_code, reason = "pthread_self")]
+#[expect(clippy::cast_possible_truncation, reason = "it is an address or a small number")]
+pub(crate) fn this_thread() -> usize {
+    // SAFETY: `pthread_self` can be called at any time, and can't fail.
+    (unsafe { libc::pthread_self() }) as usize
 }
 
 /// Returns whether this process ignores `signal`. A process inherits this from its parent, for example from `nohup`.

@@ -12,7 +12,7 @@
 //! marker, and counts as new.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -86,7 +86,7 @@ impl CatchUp {
         if self.marker.is_some() && !timetable.makes_up_at(minute) {
             return Vec::new();
         }
-        let mut known = self.known();
+        let mut known = lock(&self.known);
         let (latest, count) = match due {
             Some(_) if self.most == 1 => return Vec::new(), // Only the latest occurrence runs: the due occurrence.
             Some(due) => (timetable.previous(due), self.most - 1),
@@ -115,21 +115,21 @@ impl CatchUp {
     /// Notes that this process is about to run the occurrence, so that no other tick of this process checks whether the
     /// occurrence was missed.
     pub(crate) fn begin(&self, occurrence: DateTime<Utc>) {
-        self.known().in_progress.insert(occurrence);
+        lock(&self.known).in_progress.insert(occurrence);
     }
 
     /// Notes that the run of this occurrence has ended.
     pub(crate) fn end(&self, occurrence: DateTime<Utc>) {
-        self.known().in_progress.remove(&occurrence);
+        lock(&self.known).in_progress.remove(&occurrence);
     }
 
     /// Notes that another process or another tick waits to run this occurrence.
     pub(crate) fn note_queued(&self, occurrence: DateTime<Utc>) {
-        self.known().queued = Some(occurrence);
+        lock(&self.known).queued = Some(occurrence);
     }
 
     pub(crate) fn settle(&self, occurrence: DateTime<Utc>) {
-        let mut known = self.known();
+        let mut known = lock(&self.known);
         known.settled.insert(occurrence);
         while known.settled.len() > self.most {
             known.settled.pop_first();
@@ -147,15 +147,11 @@ impl CatchUp {
 
     /// Returns whether the store has confirmed the marker within [`RELIED_ON_FOR`].
     pub(crate) fn has_marker(&self, clock: &Clock) -> bool {
-        self.known().marker_confirmed.is_some_and(|confirmed| clock.moment().since(confirmed) < RELIED_ON_FOR)
+        lock(&self.known).marker_confirmed.is_some_and(|confirmed| clock.moment().since(confirmed) < RELIED_ON_FOR)
     }
 
     pub(crate) fn confirm_marker(&self, clock: &Clock) {
-        self.known().marker_confirmed = Some(clock.moment());
-    }
-
-    fn known(&self) -> MutexGuard<'_, KnownRuns> {
-        lock(&self.known)
+        lock(&self.known).marker_confirmed = Some(clock.moment());
     }
 }
 

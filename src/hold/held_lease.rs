@@ -366,9 +366,7 @@ impl fmt::Debug for HeldLease {
 pub(crate) const NO_THREAD: usize = 0;
 
 #[cfg(unix)]
-pub(crate) fn this_thread() -> usize {
-    crate::base::system::Thread::this().number()
-}
+pub(crate) use crate::base::system::this_thread;
 
 /// Returns [`NO_THREAD`], because only Unix uses the number of the thread.
 #[cfg(not(unix))]

@@ -15,7 +15,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::base::lock::lock;
-use crate::base::system::{Thread, at_exit};
+use crate::base::system::{at_exit, this_thread};
 use crate::time::clock::moment::Moment;
 use crate::time::clock::{Clock, Waiting};
 
@@ -55,14 +55,14 @@ pub(crate) fn register(member: Weak<dyn EndsWithProcess>) {
 }
 
 extern "C" fn leave_at_exit() {
-    leave(Some(Thread::this()));
+    leave(this_thread());
 }
 
 /// Ends all renewals, because this process exits on the thread `by`. The lease of the run on that thread is released,
 /// and all other leases are shortened. Waits until the requests were sent, at most for [`TIMEOUT`].
 ///
 /// A second call does no harm, because a lease is shortened only once.
-pub(crate) fn leave(by: Option<Thread>) {
+pub(crate) fn leave(by: usize) {
     if PROCESS.load(Ordering::Relaxed) != std::process::id() {
         return;
     }
@@ -70,7 +70,7 @@ pub(crate) fn leave(by: Option<Thread>) {
     let latest = waiting.clock().moment().plus(TIMEOUT);
     let members = members(waiting.clock(), latest);
     for member in &members {
-        member.begin(by.map_or(0, Thread::number));
+        member.begin(by);
     }
     for member in &members {
         member.wait(&waiting, latest);

@@ -28,7 +28,7 @@ use leases_at_exit::ExitRelease;
 pub(super) struct Plan {
     /// The leases. Those that were released are removed when another lease is added.
     leases: Vec<PlannedLease>,
-    /// Leases that were removed, until [`take_removed`](Self::take_removed).
+    /// Leases with observers that were removed, until [`take_removed`](Self::take_removed).
     removed: Vec<Arc<HeldLease>>,
     /// Running tasks that have a timeout.
     timeouts: Vec<TaskTimeout>,
@@ -147,7 +147,8 @@ impl Plan {
         let planned =
             PlannedLease { held, store, renewal, read_at, is_being_read: false, waits: false, is_shortened: false };
         let released = self.leases.extract_if(.., |planned| planned.held.was_released());
-        self.removed.extend(released.map(|planned| planned.held));
+        let observed = released.map(|planned| planned.held).filter(|held| held.observers().is_any());
+        self.removed.extend(observed);
         self.leases.push(planned);
         (Ok(()), Some(if self.exits_on.is_some() { Moment::BEGINNING } else { due }))
     }

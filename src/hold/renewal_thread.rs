@@ -16,7 +16,7 @@ use super::process_exit::{self, EndsWithProcess};
 use super::renewal_plan::{DueRenewals, Plan, PlannedJob, RenewalAnswers};
 use super::timer_thread::TimerThread;
 use crate::base::lock::lock;
-use crate::base::{catch_panic::contain, error::MutexError, threads};
+use crate::base::{catch_panic::contain, error::MutexError, per_process::PerProcess, threads};
 use crate::lease::{holder::Holder, name::MutexName, request::Lease, store_id::StoreId, term::Renewal};
 use crate::observe::notice::{About, Step};
 use crate::observe::tell::{notice_queue::NoticeQueue, notice_queue::Posted, trace};
@@ -38,7 +38,6 @@ const OVERDUE_AFTER: Duration = Duration::from_secs(5);
 
 /// The renewal thread of one store, on one clock, in one process.
 pub(crate) struct RenewalThread {
-    scope: Scope,
     clock: Clock,
     timer: TimerThread,
     /// Delivers notices, so that renewals don't wait for subscribers.
@@ -54,28 +53,23 @@ struct KnownThread {
     /// still exists.
     scope: Scope,
     clock: Clock,
-    /// The process id is compared, too, because a child made by `fork` does not have the threads of its parent.
-    pid: u32,
     thread: Weak<RenewalThread>,
 }
 
-/// All renewal threads of this process and of the process that it was forked from.
-static RENEWAL_THREADS: Mutex<Vec<KnownThread>> = Mutex::new(Vec::new());
+/// The renewal threads of this process. A child made by `fork` does not have the threads of its parent.
+static RENEWAL_THREADS: PerProcess<Mutex<Vec<KnownThread>>> = PerProcess::new();
 
 impl RenewalThread {
     /// Returns the renewal thread of this store. The value lives until its last reference is dropped and its thread has
     /// ended.
     pub(crate) fn of(store: &Store, clock: &Clock) -> Arc<Self> {
-        let (clock, pid) = (clock.clone(), std::process::id());
-        let is_it = |known: &&KnownThread| {
-            known.store == store.id && known.scope == store.scope && known.pid == pid && known.clock.is_same(&clock)
-        };
-        let mut known = lock(&RENEWAL_THREADS);
+        let is_it =
+            |known: &&KnownThread| known.store == store.id && known.scope == store.scope && known.clock.is_same(clock);
+        let mut known = lock(RENEWAL_THREADS.get());
         if let Some(found) = known.iter().filter(is_it).find_map(|known| known.thread.upgrade()) {
             return found;
         }
         let renewal_thread = Arc::new(Self {
-            scope: store.scope,
             clock: clock.clone(),
             timer: TimerThread::new(Plan::default()),
             notices: Arc::default(),
@@ -86,7 +80,7 @@ impl RenewalThread {
         process_exit::register(Arc::downgrade(&renewal_thread) as _);
         known.retain(|known| known.thread.strong_count() > 0);
         let thread = Arc::downgrade(&renewal_thread);
-        known.push(KnownThread { store: store.id, scope: store.scope, clock, pid, thread });
+        known.push(KnownThread { store: store.id, scope: store.scope, clock: clock.clone(), thread });
         renewal_thread
     }
 
@@ -100,7 +94,7 @@ impl RenewalThread {
     pub(crate) fn keep(self: &Arc<Self>, store: &Store, held: &Arc<HeldLease>, renewal: Renewal) -> Result<(), Holder> {
         // A store in the memory of this process loses its data only when the process ends, and then the leases end,
         // too.
-        let may_forget = self.scope != Scope::Process;
+        let may_forget = store.scope != Scope::Process;
         self.change(|plan| plan.keep(held, Arc::downgrade(&store.mutex), renewal, may_forget))
     }
 

@@ -7,25 +7,7 @@
 //! thread either. An occurrence that overlaps a run of its event can wait in a [queue](queue_wait), on a separate
 //! thread.
 //!
-//! The table follows a protected foreground event from the tick to the Redis driver. The answer of the server returns
-//! through the same files.
-//!
-//! | file | step |
-//! | --- | --- |
-//! | `schedule/run_due.rs` | performs one tick; `schedule/tick_plan.rs` finds the due events |
-//! | `schedule/execute/in_order.rs` | the loop: releases the lease of the last run, and admits the next run |
-//! | `schedule/execute/store_request.rs` | puts the release and the admission into one batch |
-//! | `schedule/run_admission.rs` | makes the admission, or refuses the run before the request is sent |
-//! | `schedule/tick_context/outages.rs` | sends nothing if the store was unavailable a moment ago |
-//! | `store/event_mutex.rs` | ensures that each release and admission has an answer |
-//! | `store/redis.rs` | the type `RedisMutex` |
-//! | `store/server/server_mutex.rs` | translates the server's answer for the caller; notes releases for later |
-//! | `store/server/attempts.rs` | sends pending releases, connects, and retries a request if that may help |
-//! | `store/redis/engine.rs` | calls the scripts on one connection |
-//! | `store/redis/connection.rs` | writes commands to the socket, and reads replies |
-//!
-//! The table leaves out files that only make a value, such as a name, an owner or the text of a script. Filters and
-//! pauses are checked before the batch is made. After the admission, `schedule/execute/one_run.rs` performs the run.
+//! Filters and pauses are checked before a request is made. `ARCHITECTURE.md` follows one run.
 
 use std::thread;
 

@@ -1,7 +1,7 @@
 //! The history of an event in this process: its runs and skips. The folder `history` has the log of the fleet and the
 //! status. Also the timetable of an event on another server, if it differs for longer than a deployment takes.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -114,13 +114,13 @@ pub struct LastSkip {
 
 impl EventHistory {
     pub(crate) fn started(&self, run: RunningNow) {
-        self.seen().running.push(run);
+        lock(&self.0).running.push(run);
     }
 
     /// Notes that the next attempt of a run begins.
     pub(crate) fn retried(&self, run: &mut RunningNow) {
         let next = RunningNow { attempt: run.attempt + 1, ..run.clone() };
-        if let Some(known) = self.seen().running.iter_mut().find(|running| *running == run) {
+        if let Some(known) = lock(&self.0).running.iter_mut().find(|running| *running == run) {
             *known = next.clone();
         }
         *run = next;
@@ -135,7 +135,7 @@ impl EventHistory {
         let RunningNow { occurrence, is_backfill, since: started, token, .. } = *run;
         let (took, attempts) = (outcome.took, outcome.attempts());
         let ended = LastRun { occurrence, is_backfill, started, took, attempts, result, error, token };
-        let mut seen = self.seen();
+        let mut seen = lock(&self.0);
         if let Some(at) = seen.running.iter().position(|running| running == run) {
             seen.running.swap_remove(at);
         }
@@ -148,7 +148,7 @@ impl EventHistory {
     }
 
     pub(crate) fn skipped(&self, skip: LastSkip) {
-        self.seen().last_skip = Some(skip);
+        lock(&self.0).last_skip = Some(skip);
     }
 
     /// Compares the timetable `own` with the timetable of the server `claimed_by`, which claimed an occurrence. Returns
@@ -162,7 +162,7 @@ impl EventHistory {
     ) -> Option<OtherTimetable> {
         let other = claimed_by.and_then(|holder| Some((holder, holder.timetable()?)));
         let other = other.filter(|(holder, timetable)| *timetable != &**own && holder.other_application().is_none());
-        let mut seen = self.seen();
+        let mut seen = lock(&self.0);
         let known = seen.difference.take().filter(|known| known.own == *own);
         let Some((holder, timetable)) = other else {
             seen.difference = known.filter(|known| now - known.last < TOLERATED);
@@ -174,14 +174,6 @@ impl EventHistory {
         let other = OtherTimetable { timetable: timetable.into(), server, since };
         seen.difference = Some(Difference { own: Arc::clone(own), other: other.clone(), last: now, is_told });
         (is_told && !was_told).then_some(other)
-    }
-
-    fn now(&self) -> SeenRuns {
-        self.seen().clone()
-    }
-
-    fn seen(&self) -> MutexGuard<'_, SeenRuns> {
-        lock(&self.0)
     }
 }
 

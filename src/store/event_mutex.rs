@@ -4,7 +4,8 @@ use std::fmt;
 use std::slice;
 use std::sync::Arc;
 
-use crate::base::{catch_panic::contain, error::MutexError};
+use crate::base::catch_panic::contain;
+use crate::base::error::{MutexError, ask_store};
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::{holder::Holder, name::MutexName, term::Term, token::FencingToken};
 use crate::observe::tell::trace::print_unless_logged;
@@ -482,8 +483,7 @@ pub(crate) fn admit_in_steps<M: EventMutex + ?Sized>(mutex: &M, admission: &Admi
         grant = Grant::of(lease);
     }
     if let Some(request) = admission.claim() {
-        let answer = contain(|| create_or_release(mutex, request));
-        let answer = answer.unwrap_or_else(|message| Err(MutexError::panicked(admission.attempted(), &message)));
+        let answer = ask_store(|| admission.attempted(), || create_or_release(mutex, request));
         let Ok(Some(claim)) = answer else {
             grant.lease.iter().for_each(|lease| release_unused(mutex, lease));
             return answer.map(|_| Admitted::ClaimTaken(holder(mutex, request.name())));
@@ -520,8 +520,7 @@ fn create_or_release<M: EventMutex + ?Sized>(mutex: &M, request: &LeaseRequest) 
 
 /// Releases a lease under which no run has started. A failed release is reported.
 fn release_unused<M: EventMutex + ?Sized>(mutex: &M, lease: &Lease) {
-    let answer = contain(|| mutex.forget(lease));
-    let answer = answer.unwrap_or_else(|message| Err(MutexError::panicked(attempted_release(lease), &message)));
+    let answer = ask_store(|| attempted_release(lease), || mutex.forget(lease));
     if let failed @ Release::Failed(_) = released(lease, None, answer) {
         print_unless_logged(failed);
     }

@@ -1,7 +1,8 @@
 //! The notices that observers receive, their order, and their limits.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -9,10 +10,10 @@ use soloist::observe::{Notice, Observer, Step};
 use soloist::store::LeaseRequest;
 use soloist::testing::TestStore;
 use soloist::time::{Clock, ManualClock};
-use soloist::{Event, EventMutex, MemoryMutex, MutexName, Run, Schedule, Term};
+use soloist::{Event, EventMutex, LeaseGuard, MemoryMutex, MutexName, Run, Schedule, Term};
 
 use crate::scripted::Scripted;
-use crate::support::{noon, until};
+use crate::support::{PATIENCE, noon, until};
 
 /// An observer that notes each event and step.
 #[derive(Clone, Default)]
@@ -266,4 +267,37 @@ fn what_was_missed_and_what_waits_is_told() {
         listener.take()[1..],
         ["b: due", "b: queued at 1", "b: skipped: queued_too_long"].map(str::to_owned)[..]
     );
+}
+
+/// An observer whose drop acquires a lease.
+struct AcquiresWhenDropped(MemoryMutex, MutexName);
+
+impl Observer for AcquiresWhenDropped {
+    fn observe(&self, _: &Notice<'_>) {}
+}
+
+impl Drop for AcquiresWhenDropped {
+    fn drop(&mut self) {
+        let guard = LeaseGuard::acquire(&self.0, self.1.clone(), Term::MAX).expect("memory answers");
+        assert!(guard.is_some(), "nobody holds it");
+    }
+}
+
+#[test]
+fn an_observer_that_acquires_a_lease_when_it_is_dropped_blocks_no_later_run() {
+    let (ends, ended) = mpsc::channel();
+    thread::spawn(move || {
+        let store = MemoryMutex::new();
+        for minute in 0..3 {
+            // Each tick has a schedule of its own, so that the renewal thread is the last that has the observer.
+            let name = MutexName::lease(format!("drop {minute}")).expect("a name");
+            let schedule = Schedule::new(store.clone()).observe(AcquiresWhenDropped(store.clone(), name));
+            let event = Event::call("import", |_| Ok(())).every_minute().without_overlapping();
+            schedule.add(event).expect("it is right");
+            let report = schedule.run_due(noon() + TimeDelta::minutes(minute));
+            assert!(!report.is_failure(), "{report}");
+        }
+        ends.send(()).expect("the test listens");
+    });
+    ended.recv_timeout(PATIENCE).expect("no tick is blocked");
 }

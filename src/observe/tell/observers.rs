@@ -121,16 +121,9 @@ impl Observers {
     #[inline(never)]
     pub(crate) fn tell_as(&self, about: About<'_>, step: &Step<'_>, posted: Option<Posted>) {
         log(|| trace(step, about));
-        if let Some(observing) = &self.0 {
-            observing.tell(about, step, posted);
-        }
-    }
-}
-
-impl Observing {
-    fn tell(&self, about: About<'_>, step: &Step<'_>, posted: Option<Posted>) {
-        let notice = Notice { step, about, clock: &self.clock, instance: self.instance.as_ref(), posted };
-        for observer in &self.observers {
+        let Some(Observing { observers, clock, instance }) = self.0.as_deref() else { return };
+        let notice = Notice { step, about, clock, instance: instance.as_ref(), posted };
+        for observer in observers {
             if let Err(message) = contain(|| observer.observe(&notice)) {
                 observer_panicked(&message);
             }

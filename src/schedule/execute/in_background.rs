@@ -33,7 +33,7 @@ pub(super) fn run_in_background<'scope, 'a: 'scope>(planned: &[&'a PlannedRun<'a
         }
         request.ask();
         // Start the ready runs first. A refused run calls observers, which may be slow.
-        workers.start(&mut request.ready);
+        request.ready.drain(..).for_each(|run| workers.perform(run));
         request.refused.drain(..).for_each(|(pending, reason)| refuse_or_queue(pending, reason, scope));
     }
 }

@@ -91,7 +91,7 @@ impl TakenClaims {
         thread::sleep(random_below(FIRST_PAUSE * 2_u32.pow(self.losses.min(4) - 1)));
         let attempted = || "read the claims of a tick".to_owned();
         let outages = &lost.context.outages;
-        let held = outages.ask(lost.store, lost.clock, attempted, |mutex| mutex.held(Names::Each(&names)));
+        let held = outages.ask(lost.store, attempted, |mutex| mutex.held(Names::Each(&names)));
         for held in held.unwrap_or_default() {
             let place = names.iter().position(|name| name == held.name()).map(|at| places[at]);
             self.claims.extend(place.map(|place| (place, held)));

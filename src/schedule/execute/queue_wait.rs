@@ -43,7 +43,7 @@ use super::one_run::{ActiveRun, PendingRun};
 use super::store_request::StoreRequest;
 use super::workers::start_thread;
 use crate::base::catch_panic::contain;
-use crate::base::error::MutexError;
+use crate::base::error::{MutexError, ask_store};
 use crate::event::protection::{claim::CLAIM_MARGIN, queue_markers, queue_markers::Queue};
 use crate::hold::guard::LeaseGuard;
 use crate::lease::request::Lease;
@@ -135,7 +135,7 @@ fn ask_once(planned: &PlannedRun<'_>, unless: &[MutexName]) -> Result<Option<Adm
     }
     let decision = run_admission::decide(planned, Ok(answer), answered, &mut unused);
     if !unused.is_empty() {
-        context.outages.carry_out(store, clock, &mut unused);
+        context.outages.carry_out(store, &mut unused);
         unused.log_releases();
     }
     decision.map(Some)
@@ -289,9 +289,8 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
 
     /// Reads which of these names are held.
     fn read(&self, names: &[MutexName]) -> Result<Vec<Held>, SkipReason> {
-        let mutex = &*self.planned.store.mutex;
-        let answer = contain(|| mutex.held(Names::Each(names)));
-        let answer = answer.unwrap_or_else(|message| Err(MutexError::panicked("read the places of a queue", &message)));
+        let attempted = || "read the places of a queue".to_owned();
+        let answer = ask_store(attempted, || self.planned.store.mutex.held(Names::Each(names)));
         answer.map_err(SkipReason::StoreUnavailable)
     }
 

@@ -77,14 +77,14 @@ impl<'a> StoreRequest<'a> {
         let _still = clock.stand_still();
         self.unused_claims.drain(..).for_each(|claim| self.batch.release(claim));
         self.add_all_admissions();
-        context.outages.carry_out(store, clock, &mut self.batch);
+        context.outages.carry_out(store, &mut self.batch);
         let answered = clock.moment();
         self.conclude_releases();
         self.take_answers(answered);
         self.batch.clear();
         // Unused grants, for example those that came too late, are released before any run starts.
         if !self.unused.is_empty() {
-            context.outages.carry_out(store, clock, &mut self.unused);
+            context.outages.carry_out(store, &mut self.unused);
             self.unused.log_releases();
             self.unused.clear();
         }

@@ -79,13 +79,9 @@ impl<'scope, 'env, 'a: 'scope> Workers<'scope, 'env, 'a> {
         (room > 0 || !ended.is_empty()).then_some((room, ended))
     }
 
-    /// Starts these runs, and removes them from the list. The caller has [waited](Self::wait) for room.
-    pub(super) fn start(&mut self, ready: &mut Vec<ActiveRun<'a>>) {
-        ready.drain(..).for_each(|run| self.perform(run));
-    }
-
-    /// Performs the next part of a run: on this thread if the part needs no other thread, otherwise on a worker.
-    fn perform(&mut self, mut run: ActiveRun<'a>) {
+    /// Performs the next part of a run: on this thread if the part needs no other thread, otherwise on a worker. The caller
+    /// has [waited](Self::wait) for room.
+    pub(super) fn perform(&mut self, mut run: ActiveRun<'a>) {
         if run.needs_no_thread() {
             run.perform();
             return self.take_back(run);

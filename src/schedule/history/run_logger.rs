@@ -6,8 +6,9 @@ use std::mem;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::base::error::{MutexError, ask_store};
 use crate::base::lock::lock;
-use crate::base::{catch_panic::contain, error::MutexError};
+use crate::base::per_process::PerProcess;
 use crate::hold::held_lease::{NO_THREAD, this_thread};
 #[cfg(unix)]
 use crate::hold::process_exit::{self, EndsWithProcess};
@@ -49,15 +50,16 @@ pub(crate) struct RunLogger {
     clock: Clock,
     /// The number of runs that the log keeps for each event.
     pub(crate) keep: usize,
-    records: Mutex<WaitingRecords>,
+    /// The records of this process. A child that `fork` makes has no writing thread, and records only its own runs.
+    records: PerProcess<Mutex<WaitingRecords>>,
     changed: Condvar,
 }
 
 #[derive(Default)]
 struct WaitingRecords {
-    /// The process of these records. After a `fork`, the child process has no writing thread, and records only its own
-    /// runs.
-    pid: u32,
+    /// Whether the logger is registered for the exit of this process.
+    #[cfg(unix)]
+    is_registered: bool,
     /// The records of the running runs, each with the thread of its run.
     started: HashMap<Owner, (RunRecord, usize)>,
     waiting: VecDeque<RunRecord>,
@@ -189,7 +191,7 @@ struct LogWork {
 impl RunLogger {
     pub(in crate::schedule) fn new(store: &Store, keep: usize) -> Arc<Self> {
         let (store, clock) = (store.clone(), store.mutex.clock());
-        Arc::new(Self { store, clock, keep, records: Mutex::default(), changed: Condvar::new() })
+        Arc::new(Self { store, clock, keep, records: PerProcess::new(), changed: Condvar::new() })
     }
 
     fn post(self: &Arc<Self>, mut records: MutexGuard<'_, WaitingRecords>, record: RunRecord) {
@@ -197,13 +199,12 @@ impl RunLogger {
         self.begin_to_write(records);
     }
 
-    /// Returns the records of this process. The first call in a process registers the logger for the exit of the
-    /// process. In the child of a `fork`, the first call also drops the records of the parent.
-    fn records_of_this_process(self: &Arc<Self>) -> MutexGuard<'_, WaitingRecords> {
+    /// Returns the records of this process. The first call registers the logger for the exit of the process.
+    fn records_until_exit(self: &Arc<Self>) -> MutexGuard<'_, WaitingRecords> {
+        #[cfg_attr(not(unix), expect(unused_mut))]
         let mut records = self.records();
-        if records.pid != std::process::id() {
-            *records = WaitingRecords { pid: std::process::id(), ..WaitingRecords::default() };
-            #[cfg(unix)]
+        #[cfg(unix)]
+        if !mem::replace(&mut records.is_registered, true) {
             process_exit::register(Arc::downgrade(self) as _);
         }
         records
@@ -223,7 +224,7 @@ impl RunLogger {
     /// Registers `follow_up` for a run of `event` that is about to begin. If this run fails, or ends the process, the
     /// writing thread calls `follow_up` after it has written all waiting records. `follow_up` must not panic.
     pub(crate) fn after_failure(self: &Arc<Self>, event: &Arc<str>, follow_up: impl Fn() + Send + Sync + 'static) {
-        let mut records = self.records_of_this_process();
+        let mut records = self.records_until_exit();
         records.after_failure.entry(Arc::clone(event)).or_insert_with(|| (Arc::new(follow_up), 0)).1 += 1;
     }
 
@@ -270,29 +271,31 @@ impl RunLogger {
 
     /// Performs the work, and removes the parts that are done.
     fn carry_out(&self, work: &mut LogWork) -> Result<(), MutexError> {
-        let done = contain(|| {
-            let log = || self.store.mutex.run_log().ok_or_else(no_log);
-            if !work.records.is_empty() {
-                log()?.write(&work.records, self.keep)?;
-                work.records.clear();
-            }
-            work.follow_ups.drain().for_each(|(_, follow_up)| follow_up());
-            while let Some((event, skips)) = work.skips.last() {
-                match log()?.count_skips(event, skips) {
-                    Err(error) if !error.is_unsupported() => return Err(error),
-                    _ => _ = work.skips.pop(),
+        ask_store(
+            || "write the log of runs".to_owned(),
+            || {
+                let log = || self.store.mutex.run_log().ok_or_else(no_log);
+                if !work.records.is_empty() {
+                    log()?.write(&work.records, self.keep)?;
+                    work.records.clear();
                 }
-            }
-            Ok(())
-        });
-        done.unwrap_or_else(|message| Err(MutexError::panicked("write the log of runs".to_owned(), &message)))
+                work.follow_ups.drain().for_each(|(_, follow_up)| follow_up());
+                while let Some((event, skips)) = work.skips.last() {
+                    match log()?.count_skips(event, skips) {
+                        Err(error) if !error.is_unsupported() => return Err(error),
+                        _ => _ = work.skips.pop(),
+                    }
+                }
+                Ok(())
+            },
+        )
     }
 
     /// Counts a skipped occurrence of `event`. The number is written now if the last write was at least ten seconds
     /// ago. Otherwise the number is written together with a later skip.
     fn skipped(self: &Arc<Self>, event: &str, skip: SkipCount) {
         let now = self.clock.moment();
-        let mut records = self.records_of_this_process();
+        let mut records = self.records_until_exit();
         let skips = records.skips.entry(event.into()).or_default();
         add_skips(&mut skips.counts, &[skip]);
         if skips.written_at.is_none_or(|at| now.since(at) >= SKIPS_AT_MOST_EACH) {
@@ -340,7 +343,7 @@ impl RunLogger {
     }
 
     fn records(&self) -> MutexGuard<'_, WaitingRecords> {
-        lock(&self.records)
+        lock(self.records.get())
     }
 }
 
@@ -388,7 +391,7 @@ impl Observer for Arc<RunLogger> {
         match notice.step() {
             Step::Started { token } => {
                 let record = started(*token);
-                let mut records = self.records_of_this_process();
+                let mut records = self.records_until_exit();
                 records.started.insert(id, (record.clone(), this_thread()));
                 self.post(records, record);
             }

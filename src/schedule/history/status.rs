@@ -9,7 +9,7 @@ use chrono::{DateTime, Utc};
 
 use super::logged_run::LoggedRun;
 use super::{LastRun, LastSkip, OtherTimetable, RunningNow, SeenRuns};
-use crate::base::error::MutexError;
+use crate::base::{error::MutexError, lock::lock};
 use crate::event::definition::Definition;
 use crate::lease::holder::Holder;
 use crate::lease::label::this_host;
@@ -164,7 +164,7 @@ impl Schedule {
     fn status_in(&self, registry: &Registry) -> Status {
         let at = self.clock.now();
         let events = registry.events.iter().zip(&registry.histories);
-        let events = events.map(|(event, history)| EventStatus::new(event, history.now(), at)).collect();
+        let events = events.map(|(event, history)| EventStatus::new(event, lock(&history.0).clone(), at)).collect();
         let (host, pid, instance) = (this_host(), std::process::id(), self.instance.clone());
         let application = self.application().cloned();
         Status { at, host, pid, instance, application, paused: None, store_errors: Vec::new(), events }

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
+use crate::base::error::{MutexError, ask_store};
 use crate::base::lock::lock;
-use crate::base::{catch_panic::contain, error::MutexError};
 use crate::lease::name::MutexName;
 use crate::outcome::{paused::Pause, skip_reason::SkipReason};
 use crate::schedule::tick_context::outages::Outages;
@@ -58,7 +58,7 @@ impl<'a> PauseCheck<'a> {
         };
         let found = match read.as_ref().filter(tells) {
             Some((_, found)) => found,
-            None => &read.insert((clock.moment(), self.ask_store(mark, outages, clock))).1,
+            None => &read.insert((clock.moment(), self.ask_store(mark, outages))).1,
         };
         match found.as_ref().map(|found| found.get(mark)) {
             Ok(Some(Some(pause))) => Err(SkipReason::Paused(pause.holder().cloned())),
@@ -68,7 +68,7 @@ impl<'a> PauseCheck<'a> {
     }
 
     /// Reads the marker of the schedule, the markers of single events, and `mark`.
-    fn ask_store(&self, mark: &MutexName, outages: Option<&Outages<'_>>, clock: &Clock) -> Found {
+    fn ask_store(&self, mark: &MutexName, outages: Option<&Outages<'_>>) -> Found {
         let Self { store, of_schedule, of_events, .. } = self;
         let mut marks = vec![of_schedule.clone()];
         marks.extend(of_events.get().into_iter().flatten().cloned());
@@ -77,9 +77,8 @@ impl<'a> PauseCheck<'a> {
         }
         let attempted = || format!("read {of_schedule}");
         let found = match outages {
-            Some(outages) => outages.ask(store, clock, attempted, |mutex| mutex.held(Names::Each(&marks))),
-            None => contain(|| store.mutex.held(Names::Each(&marks)))
-                .unwrap_or_else(|message| Err(MutexError::panicked(attempted(), &message))),
+            Some(outages) => outages.ask(store, attempted, |mutex| mutex.held(Names::Each(&marks))),
+            None => ask_store(attempted, || store.mutex.held(Names::Each(&marks))),
         };
         let found = found?.into_iter().map(|held| (held.name().clone(), Some(Pause::by(held.into_holder()))));
         let mut known: HashMap<_, _> = marks.into_iter().map(|mark| (mark, None)).collect();

@@ -86,8 +86,7 @@ impl Schedule {
     /// queue still runs, and so does an occurrence whose time came before the removal. The log of the event stays in
     /// the store.
     pub fn remove(&self, name: &str) -> bool {
-        let removed = self.events.change(|registry| Ok(registry.remove(name)));
-        let is_removed = removed.is_ok_and(|removed| removed.is_some());
+        let is_removed = self.events.change(|registry| registry.remove(name)).is_some();
         if is_removed {
             self.observers.tell(About { event: Some(name), ..About::default() }, &Step::Removed);
         }

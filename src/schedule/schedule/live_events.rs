@@ -1,12 +1,11 @@
 //! The events that the clones of a schedule share, and the changes that a running loop has not seen yet.
 
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use chrono::{DateTime, Utc};
 
 use super::registry::Registry;
 use crate::base::lock::lock;
-use crate::event::add_error::AddError;
 use crate::time::clock::Clock;
 
 #[derive(Default)]
@@ -22,15 +21,15 @@ struct Current {
 impl LiveEvents {
     /// Changes the events, and wakes the loops. Returns the result of `change`. A removed definition is part of this
     /// result, because it must not be dropped under the lock: its drop can run code that uses the schedule.
-    pub(super) fn change<T>(&self, change: impl FnOnce(&mut Registry) -> Result<T, AddError>) -> Result<T, AddError> {
-        let mut current = self.lock();
+    pub(super) fn change<T>(&self, change: impl FnOnce(&mut Registry) -> T) -> T {
+        let mut current = lock(&self.0);
         let watches: Vec<_> = current.watches.iter().filter_map(Weak::upgrade).collect();
         let before = watches.first().map(|_| Arc::clone(&current.registry));
         let changed = change(Arc::make_mut(&mut current.registry));
         let before = before.filter(|before| before.version < current.registry.version);
         for (watch, registry) in watches.iter().zip(before.iter().cycle()) {
             let until = watch.clock.now();
-            watch.past().push(EventsUntil { until, registry: Arc::clone(registry) });
+            lock(&watch.past).push(EventsUntil { until, registry: Arc::clone(registry) });
         }
         drop(current);
         for watch in watches.iter().filter(|_| before.is_some()) {
@@ -47,7 +46,7 @@ impl LiveEvents {
         wake: impl Fn() + Send + Sync + 'static,
     ) -> Arc<ChangeWatch> {
         let watch = Arc::new(ChangeWatch { clock: clock.clone(), past: Mutex::default(), wake: Box::new(wake) });
-        let mut current = self.lock();
+        let mut current = lock(&self.0);
         current.watches.retain(|watch| watch.strong_count() > 0);
         current.watches.push(Arc::downgrade(&watch));
         watch
@@ -56,18 +55,14 @@ impl LiveEvents {
     /// Returns the old registries, and the present registry. Each change since the last call has left one old registry.
     pub(in crate::schedule) fn see(&self, watch: &ChangeWatch) -> (Vec<EventsUntil>, EventsUntil) {
         // The clock is read under the lock, so that no change comes between the reads of the clock and of the events.
-        let current = self.lock();
+        let current = lock(&self.0);
         let present = EventsUntil { until: watch.clock.now(), registry: Arc::clone(&current.registry) };
-        (std::mem::take(&mut *watch.past()), present)
+        (std::mem::take(&mut *lock(&watch.past)), present)
     }
 
     /// Returns the present events.
     pub(in crate::schedule) fn registry(&self) -> Arc<Registry> {
-        Arc::clone(&self.lock().registry)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Current> {
-        lock(&self.0)
+        Arc::clone(&lock(&self.0).registry)
     }
 }
 
@@ -80,11 +75,7 @@ pub(in crate::schedule) struct ChangeWatch {
 
 impl ChangeWatch {
     pub(in crate::schedule) fn has_changes(&self) -> bool {
-        !self.past().is_empty()
-    }
-
-    fn past(&self) -> MutexGuard<'_, Vec<EventsUntil>> {
-        lock(&self.past)
+        !lock(&self.past).is_empty()
     }
 }
 

@@ -14,7 +14,7 @@ use crate::base::escape::Named;
 use crate::base::lock::lock;
 use crate::base::standard_error::print_line;
 use crate::base::{system, threads};
-use crate::hold::process_exit::leave;
+use crate::hold::{held_lease::NO_THREAD, process_exit::leave};
 use crate::observe::notice::{About, Step};
 use crate::observe::tell::{notice_queue::spawn_detached, trace};
 use crate::task::run::Run;
@@ -144,7 +144,7 @@ impl ShutdownState {
         if !left_behind.is_empty() {
             tell_with_timeout(move || report_left_behind(&left_behind));
         }
-        leave(None);
+        leave(NO_THREAD);
         die_of(signal);
     }
 }
@@ -178,7 +178,7 @@ pub(crate) fn end_by(signal: i32) {
     // The process ends without the usual flush of standard output. The buffer may still have text after the last line
     // break.
     let _ = io::stdout().flush();
-    leave(None);
+    leave(NO_THREAD);
     die_of(signal);
 }
 

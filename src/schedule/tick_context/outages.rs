@@ -1,16 +1,16 @@
 //! The outages during a tick. A store that did not answer is not asked again for a minute.
 
 use std::collections::BTreeMap;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::base::error::{MutexError, ask_store};
 use crate::base::lock::lock;
-use crate::base::{catch_panic::contain, error::MutexError};
 use crate::lease::store_id::StoreId;
 use crate::observe::notice::{About, Step};
 use crate::schedule::schedule::Schedule;
 use crate::store::{described_store::Store, event_mutex::EventMutex, event_mutex::batch::Batch};
-use crate::time::{clock::Clock, clock::moment::Moment};
+use crate::time::clock::moment::Moment;
 
 /// The time for which an unavailable store is not asked again. Then it is asked again, because a tick may last for
 /// hours.
@@ -41,16 +41,16 @@ impl<'a> Outages<'a> {
 
     /// Sends a batch to a store. If the store was unavailable a moment ago, the admissions are refused, and only the
     /// releases are sent. If a release to a server fails, a later call sends it again.
-    pub(crate) fn carry_out(&self, store: &Store, clock: &Clock, batch: &mut Batch) {
+    pub(crate) fn carry_out(&self, store: &Store, batch: &mut Batch) {
         let admits = !batch.admissions().is_empty();
-        match if admits { self.may_ask(store.id, clock) } else { Ok(()) } {
-            Err(first) => batch.without_admissions(&first, |releases| self.carry_out(store, clock, releases)),
+        match if admits { self.may_ask(store.id) } else { Ok(()) } {
+            Err(first) => batch.without_admissions(&first, |releases| self.carry_out(store, releases)),
             Ok(()) if batch.is_empty() => {}
             Ok(()) => {
                 batch.ask(&*store.mutex);
                 let outage = batch.outage();
                 if admits || outage.is_some() {
-                    self.record(store.id, clock, outage);
+                    self.record(store.id, outage);
                 }
             }
         }
@@ -61,25 +61,23 @@ impl<'a> Outages<'a> {
     pub(crate) fn ask<A>(
         &self,
         store: &Store,
-        clock: &Clock,
         attempted: impl Fn() -> String,
         ask: impl FnOnce(&dyn EventMutex) -> Result<A, MutexError>,
     ) -> Result<A, MutexError> {
-        self.may_ask(store.id, clock).map_err(|first| MutexError::not_asked_again(attempted(), &first))?;
-        let answer = contain(|| ask(&*store.mutex));
-        let answer = answer.unwrap_or_else(|message| Err(MutexError::panicked(attempted(), &message)));
-        self.record(store.id, clock, answer.as_ref().err().filter(|error| error.is_outage()));
+        self.may_ask(store.id).map_err(|first| MutexError::not_asked_again(attempted(), &first))?;
+        let answer = ask_store(attempted, || ask(&*store.mutex));
+        self.record(store.id, answer.as_ref().err().filter(|error| error.is_outage()));
         answer
     }
 
     /// Returns an error if the store was unavailable a moment ago. After `Ok`, the caller must ask the store, and pass
     /// the result to [`record`](Self::record), because other threads may wait for this result.
-    fn may_ask(&self, store: StoreId, clock: &Clock) -> Result<(), MutexError> {
-        let mut known = self.known();
+    fn may_ask(&self, store: StoreId) -> Result<(), MutexError> {
+        let mut known = lock(&self.known);
         loop {
             match known.get(&store) {
                 Some(StoreState::Answers) => return Ok(()),
-                Some(StoreState::Out { first, at }) if clock.moment().since(*at) < NOT_ASKED_FOR => {
+                Some(StoreState::Out { first, at }) if self.schedule.clock.moment().since(*at) < NOT_ASKED_FOR => {
                     return Err(first.clone());
                 }
                 Some(StoreState::Awaited) => known = self.heard.wait(known).unwrap_or_else(PoisonError::into_inner),
@@ -93,12 +91,12 @@ impl<'a> Outages<'a> {
 
     /// Records whether a request failed because of an outage. After an outage, the store counts as unavailable until
     /// [`NOT_ASKED_FOR`] is over, even if it answers another request.
-    fn record(&self, store: StoreId, clock: &Clock, outage: Option<&MutexError>) {
-        let mut known = self.known();
+    fn record(&self, store: StoreId, outage: Option<&MutexError>) {
+        let mut known = lock(&self.known);
         let state = match outage {
             None if matches!(known.get(&store), Some(StoreState::Answers | StoreState::Out { .. })) => return,
             None => StoreState::Answers,
-            Some(first) => StoreState::Out { first: first.clone(), at: clock.moment() },
+            Some(first) => StoreState::Out { first: first.clone(), at: self.schedule.clock.moment() },
         };
         known.insert(store, state);
         drop(known);
@@ -111,9 +109,5 @@ impl<'a> Outages<'a> {
                 .observers
                 .tell(About::default(), &outage.map_or(Step::StoreAvailable, Step::StoreUnavailable));
         }
-    }
-
-    fn known(&self) -> MutexGuard<'_, BTreeMap<StoreId, StoreState>> {
-        lock(&self.known)
     }
 }

@@ -56,7 +56,7 @@ fn find_missed(candidates: &[PlannedRun<'_>]) -> Result<Vec<bool>, MutexError> {
     else {
         return Ok(Vec::new());
     };
-    let PlannedRun { event, store, clock, context, .. } = first;
+    let PlannedRun { event, store, context, .. } = first;
     let waiter = |planned: &PlannedRun<'_>| {
         queue_markers::waiter(&event.protection.mutex, &event.name, planned.tick.occurrence())
     };
@@ -64,7 +64,7 @@ fn find_missed(candidates: &[PlannedRun<'_>]) -> Result<Vec<bool>, MutexError> {
     let claims: Vec<_> = candidates.iter().filter_map(|planned| Some(planned.claim.as_ref()?.0.clone())).collect();
     let names: Vec<_> = waiters.iter().chain(&claims).cloned().collect();
     let attempted = || format!("look for missed occurrences of {}", event.name);
-    let held = context.outages.ask(store, clock, attempted, |mutex| mutex.held(Names::Each(&names)))?;
+    let held = context.outages.ask(store, attempted, |mutex| mutex.held(Names::Each(&names)))?;
     let is_held = |name: Option<&MutexName>| name.is_some_and(|name| held.iter().any(|held| held.name() == name));
     let settle = |planned: &PlannedRun<'_>| {
         catch_up.settle(planned.tick.occurrence());
@@ -96,7 +96,7 @@ impl PlannedRun<'_> {
     /// returns the latest possible time, so that no occurrence counts as missed.
     fn known_since(&self, marker: &MutexName) -> Result<DateTime<Utc>, MutexError> {
         let note = || format!("note {marker}");
-        match self.context.outages.ask(self.store, self.clock, note, |mutex| self.marker(marker).ask(mutex))? {
+        match self.context.outages.ask(self.store, note, |mutex| self.marker(marker).ask(mutex))? {
             Admitted::ClaimTaken(Some(holder)) => match holder.clock_set_back_by() {
                 // The time of the marker is useless, because the store's clock was ahead when the marker was written.
                 Some(by) if holder.since() > self.start() => {
@@ -170,7 +170,7 @@ fn write_batch_of_markers(these: &[(&PlannedRun<'_>, &CatchUp, &MutexName)]) {
     for (planned, _, mark) in these {
         marks.admit(planned.marker(mark));
     }
-    context.outages.carry_out(store, clock, &mut marks);
+    context.outages.carry_out(store, &mut marks);
     for ((_, catch_up, _), slot) in these.iter().zip(marks.admissions()) {
         if let Some(Ok(_)) = slot.answer() {
             catch_up.confirm_marker(clock);

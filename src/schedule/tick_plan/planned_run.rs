@@ -177,7 +177,7 @@ impl<'a> PlannedRun<'a> {
         if let Some((claim, term)) = self.claim.as_ref().filter(|(claim, _)| claim.occurrence().is_some()) {
             let admission = Admission::claim_only(self.request(claim.clone(), *term));
             let attempted = || format!("claim the occurrence of {}", self.event.name);
-            let _ = self.context.outages.ask(self.store, self.clock, attempted, |mutex| admission.ask(mutex));
+            let _ = self.context.outages.ask(self.store, attempted, |mutex| admission.ask(mutex));
         }
     }
 

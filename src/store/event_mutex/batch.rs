@@ -4,7 +4,7 @@ use std::mem;
 use std::sync::Arc;
 
 use super::admission::{Admission, Admitted};
-use crate::base::{catch_panic::contain, error::MutexError};
+use crate::base::error::{MutexError, ask_store};
 use crate::lease::{request::Lease, term::Term};
 use crate::observe::tell::trace;
 use crate::outcome::release::Release;
@@ -224,9 +224,7 @@ pub(crate) fn answer_each<Q, A>(
         let asked = slot.asked();
         let answer = match &*outage {
             Some(first) => Err(MutexError::not_asked_again(attempted(asked), first)),
-            None => {
-                contain(|| ask(asked)).unwrap_or_else(|message| Err(MutexError::panicked(attempted(asked), &message)))
-            }
+            None => ask_store(|| attempted(asked), || ask(asked)),
         };
         slot.fill(answer);
         if outage.is_none() {

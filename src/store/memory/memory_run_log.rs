@@ -1,7 +1,7 @@
 //! The run log in memory: a map with a separate lock, so that no admission waits for the log.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::Mutex;
 
 use crate::base::error::MutexError;
 use crate::base::lock::lock;
@@ -14,15 +14,9 @@ use crate::store::event_mutex::run_log::{EventLog, RunLog};
 #[derive(Debug, Default)]
 pub(crate) struct MemoryRunLog(Mutex<HashMap<Box<str>, EventLog>>);
 
-impl MemoryRunLog {
-    fn locked(&self) -> MutexGuard<'_, HashMap<Box<str>, EventLog>> {
-        lock(&self.0)
-    }
-}
-
 impl RunLog for MemoryRunLog {
     fn write(&self, records: &[RunRecord], keep: usize) -> Result<(), MutexError> {
-        let mut events = self.locked();
+        let mut events = lock(&self.0);
         for (event, new) in by_event(records) {
             events.entry(event.into()).or_default().add(&new, keep);
         }
@@ -30,19 +24,19 @@ impl RunLog for MemoryRunLog {
     }
 
     fn runs(&self, event: &str) -> Result<Vec<RunRecord>, MutexError> {
-        Ok(newest_first(self.locked().get(event).map(|log| log.runs.clone()).unwrap_or_default()))
+        Ok(newest_first(lock(&self.0).get(event).map(|log| log.runs.clone()).unwrap_or_default()))
     }
 
     fn count_skips(&self, event: &str, skips: &[SkipCount]) -> Result<(), MutexError> {
-        add_skips(&mut self.locked().entry(event.into()).or_default().skips, skips);
+        add_skips(&mut lock(&self.0).entry(event.into()).or_default().skips, skips);
         Ok(())
     }
 
     fn skips(&self, event: &str) -> Result<Vec<SkipCount>, MutexError> {
-        Ok(self.locked().get(event).map(|log| log.skips.clone()).unwrap_or_default())
+        Ok(lock(&self.0).get(event).map(|log| log.skips.clone()).unwrap_or_default())
     }
 
     fn events(&self) -> Result<Vec<String>, MutexError> {
-        Ok(self.locked().keys().map(ToString::to_string).collect())
+        Ok(lock(&self.0).keys().map(ToString::to_string).collect())
     }
 }

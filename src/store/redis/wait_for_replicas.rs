@@ -15,8 +15,8 @@ impl RedisEngine {
     ///
     /// - All requests to end a name fail. A request to end a name that was not held also fails, because an earlier
     ///   request may have released the name without a confirmation.
-    /// - The granted admissions fail, and their leases and claims are released. The refused admissions of the request
-    ///   also fail, because a released lease or claim may have been the reason of the refusal.
+    /// - The granted admissions fail. The last attempt of the call releases their leases and claims. The refused
+    ///   admissions of the request also fail, because a released lease or claim may have been the reason of the refusal.
     pub(super) fn wait_for_replicas(
         &self,
         attempt: &mut Attempt<Connection>,
@@ -29,17 +29,24 @@ impl RedisEngine {
             return;
         }
         let Err(failure) = self.confirm(attempt) else { return };
-        let end = if attempt.asked_since.is_some() { End::NowAndRevoked } else { End::Now };
-        let requests = granted.iter().flat_map(|admission| admission.requests());
-        let given_up = requests.map(|request| EndRequest { name: request.name().clone(), owner: request.owner(), end });
-        let released = self.call_script(attempt, Request::to_end(&given_up.collect::<Vec<_>>()));
-        let is_released = released.is_ok_and(|answers| answers.ends.iter().all(Result::is_ok));
+        // If another attempt can follow, nothing is released now: the release could arrive after the other attempt has
+        // confirmed the grant, and would end the lease of a run.
+        let is_released = attempt.until >= attempt.call_until && self.give_up(attempt, &granted);
         for was_ours in answers.ends.iter_mut().filter(|was_ours| was_ours.is_ok()) {
             *was_ours = Err(failure.clone().perhaps_done(true));
         }
         if !granted.is_empty() {
             answers.admissions.fill(Err(failure.perhaps_done(!is_released || attempt.asked_since.is_some())));
         }
+    }
+
+    /// Releases the leases and claims of granted admissions. Returns whether all of them were released.
+    fn give_up(&self, attempt: &mut Attempt<Connection>, granted: &[&Admission]) -> bool {
+        let end = if attempt.asked_since.is_some() { End::NowAndRevoked } else { End::Now };
+        let requests = granted.iter().flat_map(|admission| admission.requests());
+        let given_up = requests.map(|request| EndRequest { name: request.name().clone(), owner: request.owner(), end });
+        let released = self.call_script(attempt, Request::to_end(&given_up.collect::<Vec<_>>()));
+        released.is_ok_and(|answers| answers.ends.iter().all(Result::is_ok))
     }
 
     /// Waits until enough replicas have all writes of the server. The wait takes at most half of the time that is left.

@@ -3,7 +3,7 @@
 
 use std::iter;
 use std::mem;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -215,13 +215,13 @@ impl<E: Engine> Server<E> {
         let request = EndRequest { name: name.clone(), owner, end: End::NowAndRevoked };
         let pending =
             |from: &Moment| PendingRelease { request: request.clone(), from: *from, until, goes_alone: false };
-        self.kept.get().pending().extend(from.iter().map(pending));
+        lock(&self.kept.get().pending).extend(from.iter().map(pending));
     }
 
     /// Sends the pending releases that are due. A release that fails, or that can't be sent before `until`, is kept for
     /// a later call.
     fn release_pending(&self, kept: &Arc<Kept<E::Connection>>, now: Moment, until: Moment) {
-        let mut pending = kept.pending();
+        let mut pending = lock(&kept.pending);
         pending.retain(|release| now < release.until);
         let due: Vec<_> = pending.extract_if(.., |release| release.from <= now).take(MOST_RELEASES).collect();
         drop(pending);
@@ -230,7 +230,7 @@ impl<E: Engine> Server<E> {
         let mut is_away = false;
         for releases in requests {
             if is_away || Clock::system().moment() >= until {
-                kept.pending().extend_from_slice(releases);
+                lock(&kept.pending).extend_from_slice(releases);
                 continue;
             }
             let ends: Vec<EndRequest> = releases.iter().map(|release| release.request.clone()).collect();
@@ -250,7 +250,7 @@ impl<E: Engine> Server<E> {
                     _ => release.goes_alone || is_late,
                 };
                 let from = now.plus(RELEASED_LATER);
-                kept.pending().push(PendingRelease { from, goes_alone, ..release.clone() });
+                lock(&kept.pending).push(PendingRelease { from, goes_alone, ..release.clone() });
             }
         }
     }
@@ -261,7 +261,7 @@ impl<E: Engine> Server<E> {
 impl<E: Engine> Drop for Server<E> {
     fn drop(&mut self) {
         let (kept, now) = (self.kept.get(), Clock::system().moment());
-        kept.pending().iter_mut().for_each(|release| release.from = now); // There is no later call.
+        lock(&kept.pending).iter_mut().for_each(|release| release.from = now); // There is no later call.
         self.release_pending(kept, now, now.plus(self.engine.target().timeout));
         kept.close_all();
     }
@@ -274,23 +274,17 @@ impl<C> Default for Kept<C> {
     }
 }
 
-impl<C> Kept<C> {
-    fn pending(&self) -> MutexGuard<'_, Vec<PendingRelease>> {
-        lock(&self.pending)
-    }
-}
-
 impl<C: ServerConnection> Kept<C> {
     /// Takes the idle connection that was used last. Connections that have ended meanwhile are dropped.
     fn take(&self) -> Option<C> {
-        let last = || Some(self.locked().connections.pop()?.1);
+        let last = || Some(lock(&self.idle).connections.pop()?.1);
         iter::from_fn(last).find_map(|mut idle| (!idle.is_closed()).then_some(idle))
     }
 
     /// Keeps a connection for the next call. If `MOST_IDLE` connections are idle already, or if no thread can be
     /// started to close this connection later, the connection is closed now.
     fn keep(self: &Arc<Self>, connection: C) {
-        let mut idle = self.locked();
+        let mut idle = lock(&self.idle);
         if idle.connections.len() < MOST_IDLE {
             let this = Arc::clone(self);
             idle.has_thread = idle.has_thread || threads::start("soloist-idle", move || this.close_unused()).is_ok();
@@ -303,14 +297,14 @@ impl<C: ServerConnection> Kept<C> {
 
     /// Gives all idle connections to the thread that closes connections, so that the caller need not wait.
     fn expire(&self) {
-        let mut idle = self.locked();
+        let mut idle = lock(&self.idle);
         let connections = mem::take(&mut idle.connections);
         idle.expired.extend(connections.into_iter().map(|(_, connection)| connection));
     }
 
     /// Closes all connections.
     fn close_all(&self) {
-        let mut idle = self.locked();
+        let mut idle = lock(&self.idle);
         let closed = (mem::take(&mut idle.connections), mem::take(&mut idle.expired));
         drop(idle);
         drop(closed);
@@ -321,7 +315,7 @@ impl<C: ServerConnection> Kept<C> {
         let mut has_work = true;
         while has_work {
             thread::sleep(IDLE_FOR);
-            let (mut idle, now) = (self.locked(), Clock::system().moment());
+            let (mut idle, now) = (lock(&self.idle), Clock::system().moment());
             let unused = idle.connections.partition_point(|(since, _)| since.plus(IDLE_FOR) <= now);
             let closed: (Vec<_>, Vec<C>) = (idle.connections.drain(..unused).collect(), mem::take(&mut idle.expired));
             has_work = !idle.connections.is_empty();
@@ -329,10 +323,6 @@ impl<C: ServerConnection> Kept<C> {
             drop(idle);
             drop(closed);
         }
-    }
-
-    fn locked(&self) -> MutexGuard<'_, Idle<C>> {
-        lock(&self.idle)
     }
 }
 
@@ -388,7 +378,7 @@ mod tests {
                 kept.expire();
                 assert!(kept.take().is_none(), "no call uses it any more");
             }
-            while Arc::strong_count(&connection) > 1 || kept.locked().has_thread {
+            while Arc::strong_count(&connection) > 1 || lock(&kept.idle).has_thread {
                 thread::sleep(Duration::from_millis(10)); // between two checks of the other thread
             }
         }
@@ -398,7 +388,7 @@ mod tests {
     fn no_more_than_eight_are_kept() {
         let kept = Arc::new(Kept::default());
         (0..20).for_each(|_| kept.keep(Open(Arc::default())));
-        assert_eq!(kept.locked().connections.len(), MOST_IDLE);
+        assert_eq!(lock(&kept.idle).connections.len(), MOST_IDLE);
         kept.close_all();
         assert!(kept.take().is_none());
     }

@@ -69,20 +69,11 @@ pub(crate) struct Attempt<C> {
     /// there is time for another attempt.
     pub(crate) until: Moment,
     /// The deadline of the call.
-    #[cfg_attr(not(feature = "sql"), expect(dead_code))]
-    pub(super) call_until: Moment,
+    pub(crate) call_until: Moment,
     /// The time when the call began, if the server may have carried out an earlier attempt.
     pub(crate) asked_since: Option<Moment>,
     /// Whether the connection must not be used again, even if the attempt has its answers.
     pub(crate) is_broken: bool,
-}
-
-#[cfg(feature = "sql")]
-impl<C> Attempt<C> {
-    /// Lets the attempt last until the deadline of the call, because no other attempt follows.
-    pub(crate) fn take_all_time(&mut self) {
-        self.until = self.call_until;
-    }
 }
 
 /// A request: the leases to end, and the admissions to decide on after that.

@@ -11,7 +11,7 @@ use crate::time::clock::{Clock, LITTLE_STEP, moment::Moment, shown::HumanDuratio
 /// [`at`](Self::at) never returns a time that is later than the server's.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ServerClock {
-    micros: i64,
+    pub(crate) micros: i64,
     heard: Moment,
 }
 

@@ -50,14 +50,14 @@ impl AdmissionPlan {
             admission.requests().map(|request| (request, RowKey::of(request.name()))).collect();
         let ours = asked.iter().map(|(request, key)| look.of_owner(key, request.owner()));
         let ours: Vec<Option<&MutexRow>> = ours.collect();
-        let is_held = |row: Option<&MutexRow>| row.is_some_and(|row| row.is_held(look.now));
+        let is_held = |row: Option<&MutexRow>| row.is_some_and(|row| row.is_held(look.clock.micros));
         // An earlier attempt was granted, and its answer was lost. This attempt gets the token of that grant.
         if let Some(Some(lease)) = ours.last().filter(|_| ours.iter().copied().all(is_held)) {
             return Ok(Admitted::Granted(admission.granted(lease.token)));
         }
-        let granted = |key: &RowKey| Some(Holder::of(self.rows.get(key)?, instant(look.now)));
+        let granted = |key: &RowKey| Some(Holder::of(self.rows.get(key)?, instant(look.clock.micros)));
         let holder = |name, key: &RowKey| {
-            let found = || look.holds(key).map(|entry| entry.holder(name, look.now)).transpose();
+            let found = || look.holds(key).map(|entry| entry.holder(name, look.clock.micros)).transpose();
             granted(key).map_or_else(found, |holder| Ok(Some(holder)))
         };
         let excluding: Vec<RowKey> = admission.excluded_by().iter().map(RowKey::of).collect();
@@ -79,7 +79,7 @@ impl AdmissionPlan {
         // An earlier attempt was granted, and its lease or claim has ended since then. So this attempt comes too late,
         // and is refused.
         if let Some(((request, _), Some(row))) = asked.iter().zip(&ours).find(|(_, ours)| ours.is_some()) {
-            return Ok(refused(request)(Some(row.holder(request.name(), look.now)?)));
+            return Ok(refused(request)(Some(row.holder(request.name(), look.clock.micros)?)));
         }
         self.excluding.extend(excluding);
         self.rows.extend(asked.into_iter().map(|(request, key)| (key, request.granted(token))));
@@ -107,7 +107,7 @@ impl AdmissionPlan {
             ("names", &list(self.rows.keys())),
             ("excluding", &list(&self.excluding)),
             ("owners", &list(self.rows.values().map(Lease::owner))),
-            ("looked", &look.now),
+            ("looked", &look.clock.micros),
             ("until", &look.clock.at(until)),
         ];
         tables.fill(S::ADMIT, &values)

@@ -5,6 +5,7 @@ use std::fmt::Display;
 use std::io;
 use std::slice;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use chrono::DateTime;
@@ -24,7 +25,7 @@ use crate::store::server::key_text;
 use crate::store::server::server_builder::Target;
 use crate::store::server::server_clock::ServerClock;
 use crate::store::server::server_url::ServerAddress;
-use crate::time::clock::{Clock, moment::Moment, random_index};
+use crate::time::clock::{Clock, moment::Moment};
 
 /// The engine of a table on any kind of SQL server.
 pub(crate) struct SqlEngine<S: Session> {
@@ -35,6 +36,9 @@ pub(crate) struct SqlEngine<S: Session> {
     /// The server's clock, as last read on any connection.
     clock: Mutex<Option<ServerClock>>,
     pub(super) uncleaned: UncleanedRows,
+    /// The index at which the next call begins if it ends leases one by one. The last such call had no time for the lease
+    /// at this index. So rows that stay locked do not keep the same leases from their renewal each time.
+    next_end: AtomicUsize,
 }
 
 impl<S: Session> SqlEngine<S> {
@@ -42,7 +46,14 @@ impl<S: Session> SqlEngine<S> {
         let name = TableName::new(&target.namespace)?;
         let tables = Tables::new(name.as_str(), S::QUOTE, "");
         let schema = if name.as_str() == TABLE { S::SCHEMA.to_owned() } else { name.in_schema(S::SCHEMA, &tables) };
-        Ok(Self { target, name, schema, clock: Mutex::default(), uncleaned: UncleanedRows::new() })
+        Ok(Self {
+            target,
+            name,
+            schema,
+            clock: Mutex::default(),
+            uncleaned: UncleanedRows::new(),
+            next_end: AtomicUsize::new(0),
+        })
     }
 
     pub(super) fn create_table(&self, attempt: &mut Attempt<S>) -> Result<(), Failure> {
@@ -69,12 +80,8 @@ impl<S: Session> SqlEngine<S> {
     fn look_where(&self, attempt: &mut Attempt<S>, which: &str) -> Result<Snapshot, Failure> {
         let rows = rows(attempt, S::LOOK, &[("which", &which)])?;
         let look = Snapshot::read(&rows).ok_or_else(|| Failure::not_understood(rows, S::Address::KIND))?;
-        self.set_clock(look.clock);
+        *lock(&self.clock) = Some(look.clock);
         Ok(look)
-    }
-
-    fn set_clock(&self, clock: ServerClock) {
-        *lock(&self.clock) = Some(clock);
     }
 
     /// Ends leases. All leases that end at the same time are ended by one statement. Returns for each lease whether its
@@ -136,7 +143,7 @@ impl<S: Session> SqlEngine<S> {
         let rows = rows(attempt, S::END, &[("ours", &ours), ("micros", &term), ("asked", &asked), ("until", &until)])?;
         let time = rows.last().and_then(|row| row.get(1)?.parse().ok());
         let time: i64 = time.ok_or_else(|| Failure::not_understood(&rows, S::Address::KIND))?;
-        self.set_clock(ServerClock::read(time));
+        *lock(&self.clock) = Some(ServerClock::read(time));
         if (asked..=until).contains(&time) { Ok(rows) } else { Err(Failure::too_late()) }
     }
 }
@@ -156,10 +163,10 @@ impl<S: Session> Engine for SqlEngine<S> {
     }
 
     fn carry_out(&self, attempt: &mut Attempt<S>, request: Request<'_>) -> Result<Answers, Failure> {
-        // The time may not suffice for all leases alone. From a random lease on, the next attempt reaches others.
-        let first = random_index(request.ends.len().max(1));
-        let ends = together_or_alone(attempt, request.ends, first, |attempt, asked| self.end(attempt, asked))?;
-        let admissions = together_or_alone(attempt, request.admissions, 0, |attempt, asked| self.admit(attempt, asked));
+        let ends = together_or_alone(attempt, request.ends, &self.next_end, |attempt, asked| self.end(attempt, asked))?;
+        let first = AtomicUsize::new(0);
+        let admissions =
+            together_or_alone(attempt, request.admissions, &first, |attempt, asked| self.admit(attempt, asked));
         match admissions {
             // A retry of the failed admissions must not end the leases again.
             Err(failure) if !ends.is_empty() => {
@@ -208,12 +215,12 @@ impl<S: Session> Engine for SqlEngine<S> {
 }
 
 /// Decides all requests together. If another transaction has locked one of the rows, decides each request separately,
-/// from the one at `first` on, as long as the call has time. Without this second step, one locked row would make all
-/// requests fail.
+/// from the index `first` on, as long as the call has time. Sets `first` to the request for which there was no time.
+/// Without this second step, one locked row would make all requests fail.
 fn together_or_alone<S, Q, A>(
     attempt: &mut Attempt<S>,
     asked: &[Q],
-    first: usize,
+    first: &AtomicUsize,
     decide: impl Fn(&mut Attempt<S>, &[Q]) -> Result<Vec<Result<A, Failure>>, Failure>,
 ) -> Result<Vec<Result<A, Failure>>, Failure> {
     if asked.is_empty() {
@@ -227,13 +234,15 @@ fn together_or_alone<S, Q, A>(
         Err(failure) if failure.is_of_one_name() => failure,
         answers => return answers,
     };
-    attempt.take_all_time(); // The connection works, so no time is kept for another.
+    attempt.until = attempt.call_until; // The connection works, so no time is kept for another.
     if locked.may_have_happened {
         attempt.asked_since.get_or_insert(began);
     }
-    let mut answers = Vec::with_capacity(asked.len());
-    for one in asked[first..].iter().chain(&asked[..first]) {
+    let start = first.load(Ordering::Relaxed) % asked.len();
+    let (mut answers, mut reached) = (Vec::with_capacity(asked.len()), 0);
+    for one in asked[start..].iter().chain(&asked[..start]) {
         let is_time = asked.len() > 1 && !attempt.is_broken && Clock::system().moment() < attempt.until;
+        reached += usize::from(is_time);
         match is_time.then(|| decide(attempt, slice::from_ref(one))) {
             None => answers.push(Err(locked.clone())),
             Some(Ok(answer)) => answers.extend(answer),
@@ -246,6 +255,7 @@ fn together_or_alone<S, Q, A>(
             Some(Err(failure)) => return Err(failure.perhaps_done(true)),
         }
     }
-    answers.rotate_right(first);
+    first.store(if reached < asked.len() { start + reached } else { 0 }, Ordering::Relaxed);
+    answers.rotate_right(start);
     Ok(answers)
 }

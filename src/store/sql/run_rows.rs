@@ -31,7 +31,7 @@ impl<S: Session> LogEngine for SqlEngine<S> {
     }
 
     fn log_runs(&self, attempt: &mut Attempt<S>, records: &[RunRecord]) -> Result<(), Failure> {
-        rows(attempt, S::LOG_RUNS, &[("rows", &all_rows::<S>(records))]).map(drop)
+        rows(attempt, S::LOG_RUNS, &[("rows", &records.iter().map(row::<S>).collect::<Vec<_>>().join(", "))]).map(drop)
     }
 
     fn drop_runs(&self, attempt: &mut Attempt<S>, dropped: &[DroppedRuns<'_>]) -> Result<(), Failure> {
@@ -41,7 +41,7 @@ impl<S: Session> LogEngine for SqlEngine<S> {
     fn count_skips(&self, attempt: &mut Attempt<S>, event: &str, skips: &[SkipCount]) -> Result<(), Failure> {
         let (event, tables) = (RowKey::of_event(event), attempt.connection.tables());
         let statement = |skip: &SkipCount| {
-            let run = of_reason(skip.reason());
+            let run = format!("{SKIPPED}{}", skip.reason());
             let (latest, count) = (skip.latest().timestamp_micros(), skip.count());
             tables.fill(S::COUNT_SKIPS, &[("event", &event), ("run", &run), ("latest", &latest), ("count", &count)])
         };
@@ -94,16 +94,6 @@ const SKIPPED: &str = "skipped/";
 fn skip_count(row: &[String]) -> Option<SkipCount> {
     let [_, run, latest, .., count] = row else { return None };
     SkipCount::new(run.strip_prefix(SKIPPED)?, count.parse().ok()?, instant(latest.parse().ok()?))
-}
-
-/// Returns the text of the column `run` in the row that counts the occurrences skipped for this reason.
-fn of_reason(reason: &str) -> String {
-    format!("{SKIPPED}{reason}")
-}
-
-/// Returns the values of these records, for a statement.
-fn all_rows<S: Session>(records: &[RunRecord]) -> String {
-    records.iter().map(row::<S>).collect::<Vec<_>>().join(", ")
 }
 
 /// Returns the condition of the statement that deletes these runs. A run that had no end when it was read is deleted

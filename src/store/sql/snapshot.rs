@@ -18,9 +18,8 @@ use crate::time::clock::LITTLE_STEP;
 
 /// The rows of several names, as read at one time.
 pub(super) struct Snapshot {
+    /// The server's clock before the rows were read.
     pub(super) clock: ServerClock,
-    /// The server's time before the rows were read, in microseconds.
-    pub(super) now: i64,
     entries: HashMap<Box<str>, MutexRow>,
 }
 
@@ -55,13 +54,12 @@ impl Snapshot {
             let entry = MutexRow { owner, token, host, since, until, is_released, term, occurrence };
             entries.insert(name.as_str().into(), entry);
         }
-        let now = now?;
-        Some(Self { clock: ServerClock::read(now), now, entries })
+        Some(Self { clock: ServerClock::read(now?), entries })
     }
 
     /// Returns the holder of a name, or `None` if the name is free.
     pub(super) fn holder(&self, name: &MutexName) -> Option<Result<Holder, Failure>> {
-        Some(self.holds(&RowKey::of(name))?.holder(name, self.now))
+        Some(self.holds(&RowKey::of(name))?.holder(name, self.clock.micros))
     }
 
     /// Returns the held names among `listed`, with their holders. Rows with cut keys are left out, because their names
@@ -72,7 +70,7 @@ impl Snapshot {
     }
 
     pub(super) fn holds(&self, key: &RowKey) -> Option<&MutexRow> {
-        self.entries.get(&key.0).filter(|entry| entry.is_held(self.now))
+        self.entries.get(&key.0).filter(|entry| entry.is_held(self.clock.micros))
     }
 
     /// Returns the row of this name if this owner wrote it, even if the name is no longer held.
@@ -86,7 +84,7 @@ impl Snapshot {
         // The time `now` was read before the rows. If a lease was renewed in between, its end is a little more than one
         // term after `now`.
         let tolerance = i64::try_from(LITTLE_STEP.as_micros()).unwrap_or(i64::MAX);
-        let longest = |entry: &MutexRow| self.now.saturating_add(entry.term).saturating_add(tolerance);
+        let longest = |entry: &MutexRow| self.clock.micros.saturating_add(entry.term).saturating_add(tolerance);
         self.holds(key).is_some_and(|entry| entry.until > longest(entry))
     }
 
@@ -100,7 +98,7 @@ impl Snapshot {
     /// owner's row ended after that time, or if another owner acquired the name after that time. In both cases, an
     /// earlier attempt of this request may have ended the lease.
     pub(super) fn may_have_been_held(&self, request: &EndRequest, ago: Duration) -> bool {
-        let then = self.now.saturating_sub(i64::try_from(ago.as_micros()).unwrap_or(i64::MAX));
+        let then = self.clock.micros.saturating_sub(i64::try_from(ago.as_micros()).unwrap_or(i64::MAX));
         let ended = |entry: &MutexRow| entry.is_of(request.owner) && then <= entry.until;
         self.entries.get(&RowKey::of(&request.name).0).is_some_and(|entry| ended(entry) || then <= entry.since)
     }
