@@ -58,7 +58,7 @@ impl<'a> PauseCheck<'a> {
         };
         let found = match read.as_ref().filter(tells) {
             Some((_, found)) => found,
-            None => &read.insert((clock.moment(), self.ask_store(mark, outages))).1,
+            None => &read.insert((clock.moment(), self.read_markers(mark, outages))).1,
         };
         match found.as_ref().map(|found| found.get(mark)) {
             Ok(Some(Some(pause))) => Err(SkipReason::Paused(pause.holder().cloned())),
@@ -68,7 +68,7 @@ impl<'a> PauseCheck<'a> {
     }
 
     /// Reads the marker of the schedule, the markers of single events, and `mark`.
-    fn ask_store(&self, mark: &MutexName, outages: Option<&Outages<'_>>) -> Found {
+    fn read_markers(&self, mark: &MutexName, outages: Option<&Outages<'_>>) -> Found {
         let Self { store, of_schedule, of_events, .. } = self;
         let mut marks = vec![of_schedule.clone()];
         marks.extend(of_events.get().into_iter().flatten().cloned());

@@ -82,9 +82,9 @@ impl ServerAddress for Address {
         let is_mixed = hosts.iter().any(is_tcp) && !hosts.iter().all(is_tcp);
         url.refuse_if(is_mixed, "lists a socket and a host: name only sockets or only hosts")?;
         let each: Vec<Config> = each_host(url.place).map(|place| read(&place)).collect::<Result<_, _>>()?;
-        // If options name hosts, too, the driver gets all hosts together.
-        let is_split = each.len() == hosts.len() && config.get_hostaddrs().len() < 2 && each.len() > 1;
-        let hosts = if is_split { each } else { vec![config.clone()] };
+        // If options name hosts or addresses, too, the driver gets all hosts together.
+        let are_all = each.len() == hosts.len() && config.get_hostaddrs().is_empty();
+        let hosts = if are_all { each } else { vec![config.clone()] };
         Ok(Self { config, hosts })
     }
 }
@@ -255,5 +255,15 @@ mod tests {
         for (url, wrong) in cases {
             assert_eq!(read(url), format!("the url of a postgres server {wrong}"), "{url}");
         }
+    }
+
+    #[test]
+    fn each_host_gets_a_share_of_the_time_unless_addresses_are_listed() {
+        let ports = |url: &str| -> Vec<Vec<u16>> {
+            let address = address_of_url::<Address>(url).expect("a url");
+            address.hosts().iter().map(|config| config.get_ports().to_vec()).collect()
+        };
+        assert_eq!(ports("postgres://u:p,q@a:1,b/app"), [vec![1], vec![5432]]);
+        assert_eq!(ports("postgres://u:p@a,b/app?hostaddr=10.0.0.1,10.0.0.2"), [vec![5432, 5432]]);
     }
 }
