@@ -9,7 +9,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 mod retry_check;
 mod spacing_check;
 
-use super::add_error::{AddError, AddErrorKind, Refusal, checked_term, out_of_range};
+use super::add_error::{AddErrorKind, Refusal, checked_term, out_of_range};
 use super::catch_up::CatchUp;
 use super::event_builder::{AfterHook, Event};
 use super::filter::{Environments, Filter, named, windows_of};
@@ -208,18 +208,6 @@ impl Event {
     /// Validates the event for a schedule in this `environment`. `usual_store`, `usual_zone` and `usual_term` are the
     /// schedule's defaults, for an event that does not set its own store, zone or term.
     pub(crate) fn define(
-        self,
-        usual_store: &Store,
-        usual_zone: &Zone,
-        usual_term: Term,
-        environment: Option<&str>,
-    ) -> Result<Definition, AddError> {
-        let name = Arc::clone(&self.name);
-        let defined = self.validated(usual_store, usual_zone, usual_term, environment);
-        defined.map_err(|refusal| AddError::new(&name, refusal))
-    }
-
-    fn validated(
         mut self,
         usual_store: &Store,
         usual_zone: &Zone,

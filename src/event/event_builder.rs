@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, NaiveTime, Utc};
 
-use super::add_error::{AddError, AddErrorKind, Refusal, set_once};
+use super::add_error::{AddErrorKind, Refusal, set_once};
 use super::filter::{Environments, Filter, windows_of};
 use super::protection::{claim::checked_jitter, protection_request::ProtectionRequest};
 use super::retry::Retry;
@@ -267,15 +267,14 @@ impl Event {
 
     /// Returns the event. If its task is a future, the task gets the runtime `usual`. If `usual` is `None`, the task
     /// gets the runtime of this thread.
-    pub(crate) fn driven_by(mut self, usual: Option<&Runtime>) -> Result<Self, AddError> {
+    pub(crate) fn driven_by(mut self, usual: Option<&Runtime>) -> Result<Self, Refusal> {
         if let Work::Future(task) = &mut self.work {
             let runtime = usual.cloned().or_else(runtime::current);
             task.runtime = Some(runtime.ok_or_else(|| {
-                let refusal = AddErrorKind::Runtime.because(
+                AddErrorKind::Runtime.because(
                     "its task is a future, but this thread has no `tokio` runtime to drive it: add the event inside of a runtime, \
                      or set one with `Schedule::with_runtime(..)`",
-                );
-                AddError::new(&self.name, refusal)
+                )
             })?);
         }
         Ok(self)

@@ -23,7 +23,7 @@ use crate::observe::tell::{notice_queue::NoticeQueue, notice_queue::Posted, trac
 use crate::outcome::run_record::RunId;
 use crate::store::described_store::Store;
 use crate::store::event_mutex::held::Names;
-use crate::store::event_mutex::{batch::Slot, batch::no_answer, description::Scope};
+use crate::store::event_mutex::{attempted_extension, batch::Slot, description::Scope};
 use crate::time::clock::{Clock, Waiting};
 use crate::time::{clock::manual::Wake, clock::moment::Moment};
 
@@ -209,8 +209,8 @@ impl RenewalThread {
         // if no handle is left, the leases were dropped without a release.
         let Some(store) = self.change(|plan| (plan.store(), None)) else { return vec![Ok(false); slots.len()] };
         let panic = contain(|| store.extend(&mut slots, due.term)).err();
-        let no_answer = |lease: &Lease| no_answer(format!("extend {}", lease.name()), panic.as_ref());
-        let answers: RenewalAnswers = slots.iter_mut().map(|slot| slot.take_answer(no_answer)).collect();
+        let answers = slots.iter_mut().map(|slot| slot.take_answer(attempted_extension, panic.as_ref()));
+        let answers: RenewalAnswers = answers.collect();
         if let Some(report) = report_on(due, &answers) {
             self.notices.post(self.clock.now(), report);
         }

@@ -459,7 +459,11 @@ fn carry_out_in_steps<M: EventMutex + ?Sized>(mutex: &M, batch: &mut Batch) {
 pub(crate) fn extend_one<M: EventMutex + ?Sized>(mutex: &M, lease: &Lease, term: Term) -> Result<bool, MutexError> {
     let mut slot = Slot::new(lease.clone());
     mutex.extend(slice::from_mut(&mut slot), term);
-    slot.take_answer(|lease| no_answer(format!("extend {}", lease.name()), None))
+    slot.take_answer(attempted_extension, None)
+}
+
+pub(crate) fn attempted_extension(lease: &Lease) -> String {
+    format!("extend {}", lease.name())
 }
 
 /// Reads the excluding names and the claim, then acquires the lease, and then the claim. If the claim is not granted,

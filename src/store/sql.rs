@@ -50,8 +50,6 @@
 use std::time::Duration;
 
 use super::server::attempts::Server;
-use super::server::engine::Attempt;
-use super::server::failure::Failure;
 use super::server::server_builder::ServerOptions;
 use crate::base::error::{InvalidOptions, MutexError};
 
@@ -90,28 +88,21 @@ impl<S: Session> SqlServer<S> {
     }
 
     pub(super) fn create_table(&self) -> Result<(), MutexError> {
-        self.ask_of_table("create", |attempt| self.engine.create_table(attempt))
+        self.ask(format_args!("create the table {}", self.engine.name.as_str()), |attempt| {
+            self.engine.create_table(attempt)
+        })
     }
 
     /// Deletes the rows that have ended, batch by batch, and returns their number.
     pub(super) fn purge(&self) -> Result<u64, MutexError> {
         let mut purged = 0;
         loop {
-            let deleted = self.ask_of_table("purge", purge)?;
+            let deleted = self.ask(format_args!("purge the table {}", self.engine.name.as_str()), purge)?;
             purged += deleted;
             if deleted < PURGED_AT_ONCE as u64 {
                 return Ok(purged);
             }
         }
-    }
-
-    fn ask_of_table<T: Send>(
-        &self,
-        verb: &str,
-        ask: impl FnMut(&mut Attempt<S>) -> Result<T, Failure> + Send,
-    ) -> Result<T, MutexError> {
-        let table = self.engine.name.as_str();
-        self.call(ask).map_err(|failure| self.failed(format_args!("{verb} the table {table}"), failure))
     }
 }
 

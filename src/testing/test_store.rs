@@ -12,7 +12,7 @@ use crate::lease::name::{InvalidName, MutexName};
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::term::Term;
 use crate::outcome::{run_record::RunRecord, run_record::skip_count::SkipCount};
-use crate::store::event_mutex::EventMutex;
+use crate::store::event_mutex::{EventMutex, attempted_extension};
 use crate::store::event_mutex::batch::{Batch, Slot};
 use crate::store::event_mutex::description::{Description, Scope};
 use crate::store::event_mutex::held::{Held, Names};
@@ -203,7 +203,7 @@ impl EventMutex for TestStore {
     fn extend(&self, leases: &mut [Slot<Lease, bool>], term: Term) {
         if self.is_out() {
             for slot in leases {
-                slot.fill(Err(unavailable(format!("extend {}", slot.asked().name()))));
+                slot.fill(Err(unavailable(attempted_extension(slot.asked()))));
             }
         } else {
             self.memory.extend(leases, term);

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::mem;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use chrono::{DateTime, Utc};
 
@@ -40,7 +40,7 @@ impl NoticeQueue {
     /// Queues `deliver`, which delivers the notice of a step. `at` is the time of the step. Does not wait for the
     /// delivery.
     pub(crate) fn post(self: &Arc<Self>, at: DateTime<Utc>, deliver: impl FnOnce(Posted) + Send + 'static) {
-        let mut waiting = self.waiting();
+        let mut waiting = lock(&self.waiting);
         waiting.count += 1;
         if waiting.notices.len() < MOST {
             let posted = Posted { sequence: waiting.count, at };
@@ -60,13 +60,9 @@ impl NoticeQueue {
     }
 
     fn next(&self) -> Option<(Posted, PostedNotice)> {
-        let mut waiting = self.waiting();
+        let mut waiting = lock(&self.waiting);
         waiting.has_thread = !waiting.notices.is_empty();
         waiting.notices.pop_front()
-    }
-
-    fn waiting(&self) -> MutexGuard<'_, Undelivered> {
-        lock(&self.waiting)
     }
 }
 

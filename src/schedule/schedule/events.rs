@@ -149,14 +149,16 @@ impl Schedule {
 
     /// Validates an event against the settings of the schedule.
     pub(crate) fn checked(&self, event: Event) -> Result<Arc<Definition>, AddError> {
-        let event = event.driven_by(self.runtime.as_ref())?;
-        let zone = self.zone.as_ref();
-        let zone = zone.map_err(|error| AddError::new(&event.name, wrong_zone("with_timezone", error)))?;
-        let event = event.define(&self.store, zone, self.lease_term, self.environment.as_deref())?;
-        match check_store_of(&event).and_then(|()| self.check_failure_limit(&event)) {
-            Ok(()) => Ok(Arc::new(event)),
-            Err(refusal) => Err(AddError::new(&event.name, refusal)),
-        }
+        let name = Arc::clone(&event.name);
+        let define = || {
+            let event = event.driven_by(self.runtime.as_ref())?;
+            let zone = self.zone.as_ref().map_err(|error| wrong_zone("with_timezone", error))?;
+            let event = event.define(&self.store, zone, self.lease_term, self.environment.as_deref())?;
+            check_store_of(&event)?;
+            self.check_failure_limit(&event)?;
+            Ok(Arc::new(event))
+        };
+        define().map_err(|refusal: Refusal| AddError::new(&name, refusal))
     }
 
     fn check_failure_limit(&self, event: &Definition) -> Result<(), Refusal> {

@@ -131,13 +131,13 @@ impl Batch {
 
     /// Takes the answer to the admission at index `at`.
     pub(crate) fn take_admission(&mut self, at: usize) -> Result<Admitted, MutexError> {
-        self.admissions[at].take_answer(|asked| no_answer(asked.attempted(), None))
+        self.admissions[at].take_answer(Admission::attempted, None)
     }
 
     /// Takes the answer to the release at index `at`, and logs a failure.
     pub(crate) fn take_release(&mut self, at: usize) -> Release {
         let slot = &mut self.releases[at];
-        let answer = slot.take_answer(|asked| no_answer(asked.attempted(), None));
+        let answer = slot.take_answer(LeaseRelease::attempted, None);
         released(&slot.asked().lease, slot.asked().minimum_hold, answer)
     }
 
@@ -201,9 +201,13 @@ impl<Q, A> Slot<Q, A> {
         self.answer = Some(answer);
     }
 
-    /// Takes the answer out of the slot. If the slot is empty, returns the error that `unanswered` makes.
-    pub(crate) fn take_answer(&mut self, unanswered: impl FnOnce(&Q) -> MutexError) -> Result<A, MutexError> {
-        self.answer.take().unwrap_or_else(|| Err(unanswered(&self.asked)))
+    /// Takes the answer out of the slot. If the slot is empty, returns [`no_answer`].
+    pub(crate) fn take_answer(
+        &mut self,
+        attempted: impl FnOnce(&Q) -> String,
+        panic: Option<&Arc<str>>,
+    ) -> Result<A, MutexError> {
+        self.answer.take().unwrap_or_else(|| Err(no_answer(attempted(&self.asked), panic)))
     }
 
     /// Returns the error in the slot if it concerns the store as a whole.

@@ -6,7 +6,7 @@ use std::slice;
 use std::time::Duration;
 
 use super::attempts::Server;
-use super::engine::{End, EndRequest, Engine, FoundEntry, Health, Request};
+use super::engine::{Attempt, End, EndRequest, Engine, FoundEntry, Health, Request};
 use super::failure::Failure;
 use super::server_clock::{difference_warning, set_back_warning};
 use super::server_run_log::LogEngine;
@@ -14,7 +14,7 @@ use super::server_url::ServerAddress;
 use crate::base::error::MutexError;
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::{holder::Holder, name::MutexName, owner::Owner, term::Term};
-use crate::store::event_mutex::EventMutex;
+use crate::store::event_mutex::{EventMutex, attempted_extension};
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::batch::{Batch, LeaseRelease, Slot};
 use crate::store::event_mutex::description::{Description, Scope};
@@ -65,7 +65,7 @@ impl<E: Engine> Server<E> {
             }
         }
         let attempted = || format!("admit {}", admission.name());
-        match answer.map_err(|failure| self.failed(format_args!("{}", attempted()), failure))? {
+        match answer.map_err(|failure| self.failed(attempted(), failure))? {
             Admitted::LeaseTaken(Some(own)) | Admitted::ClaimTaken(Some(own))
                 if again && own.owner() == admission.owner() =>
             {
@@ -86,12 +86,21 @@ impl<E: Engine> Server<E> {
             Err(failure) => {
                 let from = now.plus(asked.minimum_hold().map_or(Duration::ZERO, Term::get));
                 self.release_after(lease.name(), lease.owner(), &[from], from.plus(lease.term().get()));
-                Err(self.failed(format_args!("{}", asked.attempted()), failure))
+                Err(self.failed(asked.attempted(), failure))
             }
         }
     }
 
-    pub(crate) fn failed(&self, attempted: fmt::Arguments<'_>, failure: Failure) -> MutexError {
+    /// Calls the server as [`call`](Self::call) does, and describes a failure with the text `attempted`.
+    pub(crate) fn ask<T>(
+        &self,
+        attempted: impl fmt::Display,
+        exchange: impl FnMut(&mut Attempt<E::Connection>) -> Result<T, Failure>,
+    ) -> Result<T, MutexError> {
+        self.call(exchange).map_err(|failure| self.failed(attempted, failure))
+    }
+
+    pub(crate) fn failed(&self, attempted: impl fmt::Display, failure: Failure) -> MutexError {
         self.engine.error(format!("{attempted} in {}", self.address()), failure)
     }
 }
@@ -117,8 +126,8 @@ impl<E: LogEngine> EventMutex for Server<E> {
     }
 
     fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
-        let found = self.call(|attempt| Ok(!self.engine.look(attempt, slice::from_ref(name))?.is_empty()));
-        found.map_err(|failure| self.failed(format_args!("read {name}"), failure))
+        let look = |attempt: &mut Attempt<_>| Ok(!self.engine.look(attempt, slice::from_ref(name))?.is_empty());
+        self.ask(format_args!("read {name}"), look)
     }
 
     fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
@@ -152,7 +161,7 @@ impl<E: LogEngine> EventMutex for Server<E> {
         let ends: Vec<EndRequest> = leases.iter().map(|slot| EndRequest::of(slot.asked(), End::After(term))).collect();
         let (ended, _) = self.decide(Request::to_end(&ends));
         for (slot, answer) in leases.iter_mut().zip(ended.answers) {
-            slot.fill(answer.map_err(|failure| self.failed(format_args!("extend {}", slot.asked().name()), failure)));
+            slot.fill(answer.map_err(|failure| self.failed(attempted_extension(slot.asked()), failure)));
         }
     }
 
@@ -160,9 +169,8 @@ impl<E: LogEngine> EventMutex for Server<E> {
         match names {
             Names::Each(names) => self.held_of(names),
             Names::LeasesWithPrefix(_) | Names::MarksOf(_) => {
-                let found = self.call(|attempt| self.engine.list(attempt, names));
                 let what = if matches!(names, Names::MarksOf(_)) { "markers" } else { "leases" };
-                let found = found.map_err(|failure| self.failed(format_args!("list the {what}"), failure))?;
+                let found = self.ask(format_args!("list the {what}"), |attempt| self.engine.list(attempt, names))?;
                 // An entry that can't be read must not hide the others.
                 Ok(found.into_iter().map(|(name, holder)| Held::new(name, holder.ok())).collect())
             }

@@ -56,33 +56,28 @@ impl<E: LogEngine> RunLog for Server<E> {
         // the answer was lost, the retry would write the record again, as the newest record.
         let new = events.into_values().flat_map(|new| add(Vec::new(), &new, keep).into_iter().rev());
         let new: Vec<RunRecord> = new.map(|run| run.record).collect();
-        let written = self.call(|attempt| {
+        self.ask("write the log of runs", |attempt| {
             self.engine.log_runs(attempt, &new)?;
             let found = self.engine.runs(attempt, &names)?;
             let dropped: Vec<DroppedRuns<'_>> = names.iter().filter_map(|event| surplus(event, &found, keep)).collect();
             if dropped.is_empty() { Ok(()) } else { self.engine.drop_runs(attempt, &dropped) }
-        });
-        written.map_err(|failure| self.failed(format_args!("write the log of runs"), failure))
+        })
     }
 
     fn runs(&self, event: &str) -> Result<Vec<RunRecord>, MutexError> {
-        let found = self.call(|attempt| self.engine.runs(attempt, &[event]));
-        found.map(newest_first).map_err(|failure| self.failed(format_args!("read the log of runs"), failure))
+        self.ask("read the log of runs", |attempt| self.engine.runs(attempt, &[event])).map(newest_first)
     }
 
     fn count_skips(&self, event: &str, skips: &[SkipCount]) -> Result<(), MutexError> {
-        let counted = self.call(|attempt| self.engine.count_skips(attempt, event, skips));
-        counted.map_err(|failure| self.failed(format_args!("count skipped occurrences"), failure))
+        self.ask("count skipped occurrences", |attempt| self.engine.count_skips(attempt, event, skips))
     }
 
     fn skips(&self, event: &str) -> Result<Vec<SkipCount>, MutexError> {
-        let found = self.call(|attempt| self.engine.skips(attempt, event));
-        found.map_err(|failure| self.failed(format_args!("read the log of runs"), failure))
+        self.ask("read the log of runs", |attempt| self.engine.skips(attempt, event))
     }
 
     fn events(&self) -> Result<Vec<String>, MutexError> {
-        let listed = self.call(|attempt| self.engine.logged_events(attempt));
-        listed.map_err(|failure| self.failed(format_args!("list the events in the log of runs"), failure))
+        self.ask("list the events in the log of runs", |attempt| self.engine.logged_events(attempt))
     }
 }
 
