@@ -251,10 +251,10 @@ impl LeaseGuard {
         self.is_lost()
     }
 
-    /// Returns the deadline of a copy in a child process that `fork` made. The copy must not lock what it shares with
-    /// threads of the parent: such a lock stays locked in the child if a thread held it at the moment of the `fork`.
+    /// Returns the deadline of a copy in a child process that `fork` made. The copy must not wait for a lock: it stays
+    /// locked in the child if a thread of the parent held it at the moment of the `fork`.
     fn inherited_until(&self) -> Option<Moment> {
-        self.held.is_inherited().then(|| self.lease.deadline())
+        self.held.is_inherited().then(|| self.held.try_deadline().unwrap_or(self.lease.deadline()))
     }
 
     /// Releases the name. `Ok(false)`: the lease was lost earlier, so nothing was released.

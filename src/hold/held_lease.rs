@@ -228,6 +228,11 @@ impl HeldLease {
         self.state().deadline()
     }
 
+    /// Returns the [deadline](Self::deadline) without waiting for another thread. `None`: the state is locked.
+    pub(super) fn try_deadline(&self) -> Option<Moment> {
+        self.state.try_lock().ok().map(|state| state.deadline())
+    }
+
     /// Returns the moment by which the task must have stopped: the end of the lease, or of the process if that is
     /// earlier. If another owner may hold the name, the task must stop at once, so this returns [`Moment::BEGINNING`].
     pub(crate) fn last_moment(&self) -> Moment {

@@ -28,7 +28,7 @@ use leases_at_exit::ExitRelease;
 pub(super) struct Plan {
     /// The leases. Those that were released are removed when another lease is added.
     leases: Vec<PlannedLease>,
-    /// Leases with observers that were removed, until [`take_removed`](Self::take_removed).
+    /// Leases that were removed and may have observers, until [`take_removed`](Self::take_removed).
     removed: Vec<Arc<HeldLease>>,
     /// Running tasks that have a timeout.
     timeouts: Vec<TaskTimeout>,

@@ -12,11 +12,11 @@ use crate::lease::name::{InvalidName, MutexName};
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::term::Term;
 use crate::outcome::{run_record::RunRecord, run_record::skip_count::SkipCount};
-use crate::store::event_mutex::{EventMutex, attempted_extension};
 use crate::store::event_mutex::batch::{Batch, Slot};
 use crate::store::event_mutex::description::{Description, Scope};
 use crate::store::event_mutex::held::{Held, Names};
 use crate::store::event_mutex::run_log::RunLog;
+use crate::store::event_mutex::{EventMutex, attempted_extension};
 use crate::store::memory::MemoryMutex;
 use crate::time::clock::{Clock, manual::ManualClock};
 

@@ -51,8 +51,7 @@ pub(crate) struct RunLogger {
     /// The number of runs that the log keeps for each event.
     pub(crate) keep: usize,
     /// The records of this process. A child that `fork` makes has no writing thread, and records only its own runs.
-    records: PerProcess<Mutex<WaitingRecords>>,
-    changed: Condvar,
+    records: PerProcess<(Mutex<WaitingRecords>, Condvar)>,
 }
 
 #[derive(Default)]
@@ -191,7 +190,7 @@ struct LogWork {
 impl RunLogger {
     pub(in crate::schedule) fn new(store: &Store, keep: usize) -> Arc<Self> {
         let (store, clock) = (store.clone(), store.mutex.clock());
-        Arc::new(Self { store, clock, keep, records: PerProcess::new(), changed: Condvar::new() })
+        Arc::new(Self { store, clock, keep, records: PerProcess::new() })
     }
 
     fn post(self: &Arc<Self>, mut records: MutexGuard<'_, WaitingRecords>, record: RunRecord) {
@@ -217,7 +216,7 @@ impl RunLogger {
             let has_thread = spawn_detached(move || logger.write_all());
             records.writer = if has_thread { Writer::Idle } else { Writer::Absent };
         } else if records.failure.is_none() {
-            self.changed.notify_all();
+            self.changed().notify_all();
         }
     }
 
@@ -237,11 +236,11 @@ impl RunLogger {
             }
             let Some(mut work) = records.next_work() else {
                 records.writer = if records.started.is_empty() { Writer::Absent } else { Writer::Idle };
-                self.changed.notify_all();
+                self.changed().notify_all();
                 if records.writer == Writer::Absent {
                     return;
                 }
-                records = self.changed.wait(records).unwrap_or_else(PoisonError::into_inner);
+                records = self.changed().wait(records).unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
             let was_failing = records.failure.is_some();
@@ -254,7 +253,7 @@ impl RunLogger {
             records.attempts += 1;
             let Err(error) = answer else { continue };
             records.put_back(work);
-            self.changed.notify_all();
+            self.changed().notify_all();
             // The error is not sent to `tracing` while the process exits, because a subscriber may wait for a lock that
             // the exiting thread holds.
             if !was_failing && !records.is_last {
@@ -264,7 +263,7 @@ impl RunLogger {
             }
             if records.failure.is_some() {
                 (records, _) =
-                    self.changed.wait_timeout(records, TRY_AGAIN_AFTER).unwrap_or_else(PoisonError::into_inner);
+                    self.changed().wait_timeout(records, TRY_AGAIN_AFTER).unwrap_or_else(PoisonError::into_inner);
             }
         }
     }
@@ -326,13 +325,13 @@ impl RunLogger {
         let mut records = self.records();
         let before = records.attempts;
         // The writing thread tries again now, because the store may be available again.
-        self.changed.notify_all();
+        self.changed().notify_all();
         while records.has_work() && !(records.failure.is_some() && records.attempts > before) {
             let left = enough.since(Clock::system().moment());
             if left.is_zero() {
                 return;
             }
-            (records, _) = self.changed.wait_timeout(records, left).unwrap_or_else(PoisonError::into_inner);
+            (records, _) = self.changed().wait_timeout(records, left).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -342,8 +341,12 @@ impl RunLogger {
         self.records().failure.clone()
     }
 
+    fn changed(&self) -> &Condvar {
+        &self.records.get().1
+    }
+
     fn records(&self) -> MutexGuard<'_, WaitingRecords> {
-        lock(self.records.get())
+        lock(&self.records.get().0)
     }
 }
 
@@ -359,7 +362,7 @@ impl EndsWithProcess for RunLogger {
         records.is_last = true;
         records.let_skips_be_due();
         drop(records);
-        self.changed.notify_all();
+        self.changed().notify_all();
     }
 
     fn wait(&self, _: &Waiting, enough: Moment) {

@@ -68,8 +68,10 @@ fn connect_to_host(
     target: &Target<Address>,
     until: Moment,
 ) -> Result<(Client, Transport), Failure> {
-    // If the first address of the name never answers, half of the time is left for the others.
-    config.connect_timeout(until.since(Clock::system().moment()) / 2);
+    // If the first address of a name never answers, half of the time is left for the others. If options list several
+    // addresses, each gets a share.
+    let shares = u32::try_from(config.get_hosts().len().max(2)).unwrap_or(u32::MAX);
+    config.connect_timeout(until.since(Clock::system().moment()) / shares);
     #[cfg(feature = "postgres-tls")]
     if target.address.is_encrypted() {
         let tls = target.tls.config().map_err(Failure::not_asked)?;

@@ -29,8 +29,8 @@ impl RedisEngine {
             return;
         }
         let Err(failure) = self.confirm(attempt) else { return };
-        // If another attempt can follow, nothing is released now: the release could arrive after the other attempt has
-        // confirmed the grant, and would end the lease of a run.
+        // After a failure on an idle connection, another attempt follows. So nothing is released on an idle connection:
+        // the release could arrive after the other attempt has confirmed the grant, and would end the lease of a run.
         let is_released = attempt.until >= attempt.call_until && self.give_up(attempt, &granted);
         for was_ours in answers.ends.iter_mut().filter(|was_ours| was_ours.is_ok()) {
             *was_ours = Err(failure.clone().perhaps_done(true));

@@ -14,13 +14,13 @@ use super::server_url::ServerAddress;
 use crate::base::error::MutexError;
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::{holder::Holder, name::MutexName, owner::Owner, term::Term};
-use crate::store::event_mutex::{EventMutex, attempted_extension};
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::batch::{Batch, LeaseRelease, Slot};
 use crate::store::event_mutex::description::{Description, Scope};
 use crate::store::event_mutex::held::{Held, Names};
 use crate::store::event_mutex::run_log::RunLog;
 use crate::store::event_mutex::warning::StoreWarning;
+use crate::store::event_mutex::{EventMutex, attempted_extension};
 use crate::time::clock::Clock;
 
 impl<E: Engine> Server<E> {

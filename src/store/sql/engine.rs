@@ -255,7 +255,9 @@ fn together_or_alone<S, Q, A>(
             Some(Err(failure)) => return Err(failure.perhaps_done(true)),
         }
     }
-    first.store(if reached < asked.len() { start + reached } else { 0 }, Ordering::Relaxed);
+    if asked.len() > 1 {
+        first.store(if reached < asked.len() { start + reached } else { 0 }, Ordering::Relaxed);
+    }
     answers.rotate_right(start);
     Ok(answers)
 }
