@@ -250,6 +250,12 @@ fn children_drop_a_guard(store: &Arc<dyn EventMutex>, log: &Path) {
         assert!(guard.release().expect("it answers"), "it is the child's");
     })]);
     assert!(!store.exists(&name).expect("it answers"));
+    // What this process knows of the lease at the fork, the copy knows, too.
+    let term = Term::new(Duration::from_secs(6)).expect("a term");
+    let guard = LeaseGuard::acquire(store, name.clone(), term).expect("it answers").expect("it is free");
+    assert!(store.break_lease(&name).expect("it answers").is_some());
+    assert!(guard.wait_lost(Duration::from_secs(60)), "its renewal is refused");
+    all_succeed(vec![fork(|| assert!(guard.is_lost() && guard.remaining().is_zero()))]);
 }
 
 fn children_have_owners(log: &Path) {
