@@ -46,6 +46,8 @@ pub(crate) struct History {
     pub(crate) retries: Option<Retries>,
     /// Whether each answer of the store is under way for a while.
     pub(crate) is_slow: bool,
+    /// The shortest time limit in a call. A machine may be so late that a call exceeds it without any fault.
+    pub(crate) limit: Duration,
     /// How late the machine was at most.
     pub(crate) late: Duration,
     pub(crate) lives: Vec<Life>,

@@ -26,6 +26,9 @@ pub(crate) const ALL_RUNS: usize = 1000;
 /// The term of the leases.
 pub(crate) const TERM: Duration = Duration::from_secs(3);
 
+/// The shortest time limit of a call.
+pub(crate) const LIMIT_OF_A_CALL: Duration = Duration::from_secs(2);
+
 /// A round: the workers of a fleet, their task, and the faults of both workers and store.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Round {

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::history::{Fault, now};
-use crate::plan::{Kind, Trouble};
+use crate::plan::{Kind, LIMIT_OF_A_CALL, Trouble};
 use crate::servers::cluster::Cluster;
 use crate::servers::mariadb::Mariadb;
 use crate::servers::postgres::Postgres;
@@ -109,6 +109,14 @@ impl Site {
         matches!(self, Self::File(_))
     }
 
+    /// Returns the shortest time limit in a call: at least a quarter of the call is for a replica to confirm.
+    pub(crate) fn shortest_limit(&self) -> Duration {
+        match self {
+            Self::Replicated { options: "?wait=1", .. } => LIMIT_OF_A_CALL / 4,
+            _ => LIMIT_OF_A_CALL,
+        }
+    }
+
     /// Delays each reply by this latency from now on.
     pub(crate) fn delay_replies(&self, latency: Duration) {
         if let Self::Server { proxy, .. } = self {
@@ -196,8 +204,6 @@ fn fail_over(servers: &dyn Replicated, trouble: &Trouble) -> Option<Fault> {
                 }
             }
             servers.cut_off_replicas();
-            thread::sleep(trouble.lasts);
-            servers.promote_a_replica();
         }
         Kind::ConnectionsKilled => Server::kill_connections(old),
         Kind::ServerEmptied => Server::empty(old),
@@ -206,6 +212,8 @@ fn fail_over(servers: &dyn Replicated, trouble: &Trouble) -> Option<Fault> {
     if !kind.is_failover() {
         return Some(Fault::since(from, kind, None));
     }
+    thread::sleep(trouble.lasts);
+    servers.promote_a_replica(old);
     let come_back: fn(&Redis) = match kind {
         Kind::PrimaryKilled => Redis::start_again,
         Kind::PrimaryStopped => Redis::resume,

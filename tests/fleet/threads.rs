@@ -21,7 +21,7 @@ use crate::fire::campaign;
 use crate::history::{End, Fault, History, Life, logged, now, occurrence};
 use crate::lateness::Watch;
 use crate::operators::pause_events;
-use crate::plan::{Deed, Kind, OnOverlap, Protection, Retries, Round, Start, TERM, Victim, WORKERS};
+use crate::plan::{Deed, Kind, LIMIT_OF_A_CALL, OnOverlap, Protection, Retries, Round, Start, TERM, Victim, WORKERS};
 use crate::watched::Watched;
 use crate::worker_log::Line;
 
@@ -272,6 +272,7 @@ fn perform(round: &Round) -> History {
         outlives: false,
         retries: round.retries,
         is_slow: false,
+        limit: LIMIT_OF_A_CALL,
         late: watch.end(),
         lives,
         faults,

@@ -1,7 +1,5 @@
 //! Every refusal and every cancellation has its cause.
 
-use std::time::Duration;
-
 use super::occurrences::was_killed_at;
 use super::pauses::meets_a_pause;
 use super::queues::{meets_a_later_one, meets_a_waiter};
@@ -11,9 +9,6 @@ use crate::plan::{Kind, OnOverlap};
 
 /// A lease is renewed within this part of its term if the store is available, also after failed attempts.
 const RENEWED_IN: u32 = 4;
-
-/// The shortest time limit of a call. A machine may be so late that a call exceeds its limit without any fault.
-const LIMIT_OF_A_CALL: Duration = Duration::from_secs(2);
 
 pub(super) fn every_answer_has_its_cause(case: &Case<'_>, verdict: &mut Verdict) {
     let began = beginning(case.history);
@@ -149,7 +144,7 @@ pub(super) fn may_have_been_granted(case: &Case<'_>, skip: &Skip<'_>) -> bool {
 
 /// Returns whether a call between these moments may have exceeded its limit, because the machine was late.
 fn may_exceed_its_limit(case: &Case<'_>, from: At, until: At) -> bool {
-    let limit = nanoseconds(LIMIT_OF_A_CALL);
+    let limit = nanoseconds(case.history.limit);
     case.late() >= limit && until.saturating_sub(from) >= limit
 }
 

@@ -53,6 +53,7 @@ impl Doctored {
             outlives: false,
             retries: None,
             is_slow: false,
+            limit: Duration::from_secs(2),
             late: Duration::ZERO,
             lives: vec![life(1), life(2)],
             faults: Vec::new(),

@@ -93,8 +93,7 @@ fn a_primary_that_was_demoted_under_a_connection_is_left_within_the_call() {
     assert_ran(&ours.run_due(minute(0)));
     let old = cluster.primary();
     cluster.wait_until_copied(&claim(0));
-    cluster.promote_a_replica();
-    let new = cluster.wait_for_another_primary(old);
+    let new = cluster.fail_over(old);
     assert_ran(&ours.run_due(minute(1)));
     assert!(entries(new).contains(&claim(1)));
     assert_ran_elsewhere(&schedule(&cluster.url(), &diary), 0);

@@ -74,11 +74,8 @@ fn a_schedule_goes_on(servers: &impl Replicated, fail: fn(&Redis), come_back: fn
     servers.wait_until_copied(&claim(0));
     let old = servers.primary();
     fail(old);
-    let meanwhile = ours.run_due(minute(1));
-    if let Verdict::Skipped(_) = entry(&meanwhile, "report").verdict() {
-        assert_unavailable(&meanwhile);
-    }
-    servers.wait_for_another_primary(old);
+    assert_unavailable(&ours.run_due(minute(1)));
+    servers.fail_over(old);
     let after = token_of_run(&ours, 2);
     assert!(after > before, "{after:?} came after {before:?}");
     assert_ran_elsewhere(&theirs, 0);
@@ -101,7 +98,7 @@ pub(super) fn a_claim_that_no_replica_had_is_lost_and_the_second_run_has_the_hig
     let old = servers.primary();
     servers.cut_off_replicas();
     let lost = token_of_run(&ours, 1);
-    servers.promote_a_replica();
+    servers.promote_a_replica(old);
     assert_eq!(servers.lost_in_failover(old, &|_| {}), [lost.get()]);
     assert_ran_elsewhere(&theirs, 0);
     let second = token_of_run(&theirs, 1);
@@ -116,7 +113,7 @@ pub(super) fn a_run_keeps_its_lease(servers: &impl Replicated) {
     let token = at_work.run.fencing_token();
     let old = servers.primary();
     old.kill();
-    servers.wait_for_another_primary(old);
+    servers.fail_over(old);
     let theirs = schedule(&servers.url(), &Diary::default());
     let assert_overlaps = |number| {
         assert_eq!(skipped(&theirs.run_due(minute(number)), "report").keyword(), "overlapping");
@@ -137,7 +134,7 @@ pub(super) fn the_lease_of_a_process_that_was_killed_ends_with_its_term(servers:
     servers.wait_until_copied(LEASE);
     let old = servers.primary();
     old.kill();
-    servers.wait_for_another_primary(old);
+    servers.fail_over(old);
     let theirs = schedule(&servers.url(), &Diary::default());
     let mut numbers = 0..;
     let skips = iter::from_fn(|| {
@@ -157,8 +154,7 @@ pub(super) fn a_run_whose_lease_no_replica_had_is_cancelled(servers: &impl Repli
     servers.cut_off_replicas();
     let at_work = LongRun::on(store(&servers.url()));
     let token = at_work.run.fencing_token();
-    servers.promote_a_replica();
-    servers.wait_for_another_primary(old);
+    servers.fail_over(old);
     servers.let_replicas_in();
     assert_eq!(at_work.wait_until_cancelled().reason, CancelReason::LeaseLost);
     assert_lost(&at_work.end());
@@ -192,7 +188,7 @@ pub(super) fn a_grant_that_no_replica_confirms_is_released_and_does_not_count(se
     servers.wait_until_copied(&claim(1));
     let old = servers.primary();
     old.kill();
-    servers.wait_for_another_primary(old);
+    servers.fail_over(old);
     old.start_again();
     servers.mend();
     for schedule in [ours, schedule(&url, &diary)] {
@@ -242,7 +238,7 @@ pub(super) fn a_resumed_event_stays_resumed(servers: &impl Replicated) {
     assert!(shop().resume_event("report").expect("it answers"));
     let old = servers.primary();
     old.kill();
-    servers.wait_for_another_primary(old);
+    servers.fail_over(old);
     old.start_again();
     servers.mend();
     token_of_run(&shop(), 0);

@@ -67,7 +67,7 @@ fn a_primary_that_was_demoted_under_a_connection_is_left_within_the_call() {
     // A slow machine may have ended the idle connection, so that nothing was asked of the old primary.
     let has_refused = (0..5).any(|_| {
         let old = servers.primary();
-        servers.promote_a_replica();
+        servers.promote_a_replica(old);
         while servers.named_primary().is_none_or(|primary| primary.port() == old.port()) {
             assert_ran(&ours.run_due(minute(number)));
             number += 1;

@@ -4,18 +4,18 @@ use std::sync::OnceLock;
 
 use super::process::assert_may_start_servers;
 use super::redis::{Redis, SLOTS};
-use super::replication::{CONFIGURATION, PASSWORD, Replicated, copies, is_primary};
+use super::replication::{CONFIGURATION, PASSWORD, Replicated, copies, copies_from, is_primary};
 use super::resp::Reply;
 
 const PRIMARIES: usize = 3;
 
-/// The configuration of a node. The timeout is so long that no node of a busy machine is taken for dead. A replica may be promoted
-/// however old its copy is, and stays with its primary.
+/// The configuration of a node. The timeout is so long that no node of a busy machine is taken for dead. A replica takes the place
+/// of its primary only when a test orders it, however old its copy is, and stays with its primary.
 const OF_A_NODE: &str = "cluster-enabled yes
 cluster-node-timeout 3000
 cluster-require-full-coverage no
 cluster-allow-replica-migration no
-cluster-replica-validity-factor 0
+cluster-replica-no-failover yes
 ";
 
 /// The nodes, empty, and ended when this is dropped.
@@ -33,19 +33,12 @@ pub(crate) struct SlotMove<'a> {
 }
 
 impl Cluster {
-    /// Returns the cluster that all tests of this process may use which leave it and the names of others alone. No failover begins by
-    /// itself, however busy the machine is.
+    /// Returns the cluster that all tests of this process may use which leave it and the names of others alone.
     #[cfg(feature = "redis")]
     pub(crate) fn shared() -> &'static Self {
         static SHARED: OnceLock<Cluster> = OnceLock::new();
         assert_may_start_servers();
-        SHARED.get_or_init(|| {
-            let cluster = Self::start();
-            for node in &cluster.nodes {
-                node.ask(&["CONFIG", "SET", "cluster-node-timeout", "600000"]);
-            }
-            cluster
-        })
+        SHARED.get_or_init(Self::start)
     }
 
     #[track_caller]
@@ -148,11 +141,9 @@ impl Replicated for Cluster {
         (primary.is_running() && is_primary(primary)).then_some(primary)
     }
 
-    fn promote_a_replica(&self) {
-        let primary = self.primary();
-        let is_replica = |known: &Known| known.primary.as_deref() == Some(&id(primary));
-        let port = known_by(primary).into_iter().find(is_replica).expect("each primary has a replica").port;
-        let replica = self.nodes.iter().find(|node| node.port() == port).expect("it is one of the nodes");
+    fn promote_a_replica(&self, old: &Redis) {
+        let of_old = |node: &&Redis| node.port() != old.port() && copies_from(node) == Some(old.port());
+        let replica = self.running().find(of_old).expect("each primary has a replica");
         replica.ask(&["CLUSTER", "FAILOVER", "TAKEOVER"]);
     }
 
@@ -196,7 +187,7 @@ impl Known {
         Some(Self {
             port: address.split('@').next()?.rsplit(':').next()?.parse().ok()?,
             primary: (*primary != "-").then(|| (*primary).to_owned()),
-            has_failed: flags.contains("fail"),
+            has_failed: flags.split(',').any(|flag| ["fail", "fail?"].contains(&flag)),
             slots: slots.iter().filter_map(range).collect(), // A slot that is moving is in brackets.
         })
     }

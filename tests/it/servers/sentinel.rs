@@ -10,7 +10,7 @@ use super::resp::Reply;
 /// The name of the primary among the Sentinels.
 const NAME: &str = "main";
 
-/// The periods of the Sentinels, in milliseconds: so they notice a failure within a second instead of ten. A
+/// The periods of the Sentinels, in milliseconds: so they learn of a change within a second instead of ten. A
 /// Sentinel before 7.0 keeps its own.
 const QUICKLY: [&str; 10] =
     ["SENTINEL", "DEBUG", "INFO-PERIOD", "500", "PUBLISH-PERIOD", "500", "ASK-PERIOD", "500", "TILT-PERIOD", "2000"];
@@ -22,19 +22,12 @@ pub(crate) struct Sentinels {
 }
 
 impl Sentinels {
-    /// Returns the servers that all tests of this process may use which leave them and the names of others alone. No failover begins
-    /// by itself, however busy the machine is.
+    /// Returns the servers that all tests of this process may use which leave them and the names of others alone.
     #[cfg(feature = "redis")]
     pub(crate) fn shared() -> &'static Self {
         static SHARED: OnceLock<Sentinels> = OnceLock::new();
         assert_may_start_servers();
-        SHARED.get_or_init(|| {
-            let topology = Self::start();
-            for sentinel in &topology.sentinels {
-                sentinel.ask(&["SENTINEL", "SET", NAME, "down-after-milliseconds", "600000"]);
-            }
-            topology
-        })
+        SHARED.get_or_init(Self::start)
     }
 
     #[track_caller]
@@ -44,11 +37,11 @@ impl Sentinels {
         for _ in 0..2 {
             servers.push(Redis::with_clock_and(&format!("{CONFIGURATION}replicaof 127.0.0.1 {port}\n")));
         }
-        // No server of a busy machine is taken for dead.
+        // No server is taken for dead, so that no failover begins by itself, however busy the machine is.
         let lines = [
             format!("sentinel monitor {NAME} 127.0.0.1 {port} 2"),
             format!("sentinel auth-pass {NAME} {PASSWORD}"),
-            format!("sentinel down-after-milliseconds {NAME} 3000"),
+            format!("sentinel down-after-milliseconds {NAME} 600000"),
             format!("sentinel failover-timeout {NAME} 5000"),
         ];
         let sentinels: Vec<Redis> = (0..3).map(|_| Redis::with(&lines.join("\n"))).collect();
@@ -106,9 +99,12 @@ impl Replicated for Sentinels {
         (primary.is_running() && is_primary(primary)).then_some(primary)
     }
 
-    fn promote_a_replica(&self) {
+    fn promote_a_replica(&self, _old: &Redis) {
         let sentinel = self.running().next().expect("a Sentinel is running");
-        sentinel.ask(&["SENTINEL", "FAILOVER", NAME]);
+        // A Sentinel promotes no replica that it has not asked for a second, as on a busy machine.
+        let is_begun =
+            || sentinel.try_ask(&["SENTINEL", "FAILOVER", NAME]).is_ok_and(|reply| reply == Reply::Text("OK".into()));
+        self.wait_until("a Sentinel promotes a replica", &is_begun);
     }
 
     fn is_whole(&self) -> bool {

@@ -65,6 +65,10 @@ fn a_store_that_answers_nobody_has_its_cause() {
     on_a_late_machine(200, 2000).loses(Why::Unanswered);
     on_a_late_machine(199, 2000).fails_with("as store_unavailable");
     on_a_late_machine(200, 1999).fails_with("as store_unavailable");
+    // The wait for a replica is shorter.
+    let mut waits_for_a_replica = on_a_late_machine(50, 500);
+    waits_for_a_replica.0.limit = Duration::from_millis(500);
+    waits_for_a_replica.loses(Why::Unanswered);
 }
 
 #[test]

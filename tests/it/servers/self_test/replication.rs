@@ -20,18 +20,20 @@ fn a_failover_loses_what_no_replica_has(topology: &dyn Replicated) {
     grant(first, 1);
     topology.wait_until_copied(CLAIM);
     first.kill();
+    topology.promote_a_replica(first);
     assert_eq!(topology.lost_in_failover(first, &Redis::start_again), [0_u64; 0]);
 
     let second = topology.primary();
     assert_ne!(second.port(), first.port());
     second.pause();
+    topology.promote_a_replica(second);
     assert_eq!(topology.lost_in_failover(second, &Redis::resume), [0_u64; 0]);
 
     let third = topology.primary();
     assert_ne!(third.port(), second.port());
     topology.cut_off_replicas();
     grant(third, 2);
-    topology.promote_a_replica();
+    topology.promote_a_replica(third);
     assert_eq!(topology.lost_in_failover(third, &|_| {}), [2]);
     assert!(topology.primary().ask(&["GET", CLAIM]).text().contains(" token=1 "));
     assert!(third.ask(&["GET", CLAIM]).text().contains(" token=1 "), "it is a replica, and has a copy");
