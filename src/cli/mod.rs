@@ -8,7 +8,7 @@
 //! | `schedule_commands/live_view` | the output of `work` and `backfill` while they run |
 //! | `store_commands` | the commands that need only a store: log, locks, pause, resume, check |
 //! | `unlock` | the command that asks the run under a lease to stop, or breaks the lease |
-//! | `supervise` | `soloist run`: a command under a lease |
+//! | `run_command` | `soloist run`: a command under a lease |
 //! | `completions_and_man` | the completion script and the manual page of a program |
 //! | `answer` | the answer of a command: a text and an exit code |
 //! | `answer/parse_error` | the error of a command line that can't be read, with the advice of `answer/unexpected` |
@@ -24,9 +24,9 @@ use clap::{ArgMatches, Command};
 mod answer;
 mod arguments;
 mod completions_and_man;
+mod run_command;
 mod schedule_commands;
 mod store_commands;
-mod supervise;
 mod tables;
 mod unlock;
 
@@ -180,8 +180,9 @@ pub fn run_tool() -> ExitCode {
         // If an argument of `soloist run` is wrong, the program exits with the code that `flock` has for wrong
         // arguments.
         Err(error) => {
-            let is_run = supervise::is_asked_for();
-            let (usage, hint) = if is_run { (supervise::USAGE, Some(supervise::HOW_TO_RUN)) } else { (USAGE, None) };
+            let is_run = run_command::is_asked_for();
+            let (usage, hint) =
+                if is_run { (run_command::USAGE, Some(run_command::HOW_TO_RUN)) } else { (USAGE, None) };
             return answer::parse_error::print_parse_error(error, &mut parser, usage, hint);
         }
     };
@@ -189,7 +190,7 @@ pub fn run_tool() -> ExitCode {
         return answer::print(described);
     }
     match matches.subcommand() {
-        Some(("run", arguments)) => answer::print(supervise::run(arguments)),
+        Some(("run", arguments)) => answer::print(run_command::run(arguments)),
         Some(("create-table", arguments)) => answer::print(store_commands::create_table(arguments)),
         Some((name, arguments)) => {
             answer::print(schedule_on(arguments).and_then(|it| store_commands::carry_out(name, arguments, &it)))

@@ -40,7 +40,10 @@ pub(super) fn unlock(stores: &[&dyn EventMutex], arguments: &ArgMatches, hint: i
     let name = MutexName::lease(text(arguments, "name")).map_err(|error| CommandFailure::usage(&error))?;
     let mut held = None;
     for store in stores {
-        held = held.or(if store.exists(&name)? { Some(*store) } else { None });
+        if store.exists(&name)? {
+            held = Some(*store);
+            break; // Another store may be unavailable.
+        }
     }
     let Some(store) = held else {
         return Ok(is_free(&name, &format!("nobody holds it{}", hint())).with_code(FAILED));
@@ -82,7 +85,7 @@ fn holder(store: &dyn EventMutex, name: &MutexName) -> Result<Option<Holder>, Mu
 fn ask_to_stop(store: &dyn EventMutex, name: &MutexName, holder: &Holder, wait: Duration) -> Answered {
     let clock = Clock::system();
     let left = |holder: &Holder| (holder.until() - clock.now()).to_std().unwrap_or_default();
-    let term = Term::new(left(holder).max(wait) + MARGIN).unwrap_or(Term::MAX);
+    let term = Term::new(left(holder).max(wait).saturating_add(MARGIN)).unwrap_or(Term::MAX);
     let request = LeaseRequest::new(name.request_to_stop(holder.token()), term, &clock).because(UNLOCK);
     // The answer does not matter: if the request exists already, another operator has written it.
     Admission::claim_only(request).ask(store)?;
@@ -130,9 +133,18 @@ fn wait_until_free(
 }
 
 fn force(store: &dyn EventMutex, name: &MutexName) -> Answered {
-    Ok(match store.break_lease(name)? {
-        None => is_free(name, "nobody held it any more").with_code(FAILED),
-        Some(_) => is_free(name, "the former holder sees this when it next renews its lease"),
+    let Some(held) = store.break_lease(name)? else {
+        return Ok(is_free(name, "nobody held it any more").with_code(FAILED));
+    };
+    Ok(match held.into_holder().filter(Holder::has_ended).map(|holder| holder.process_group()) {
+        None => is_free(name, "the former holder sees this when it next renews its lease"),
+        Some(Some(group)) => is_free(
+            name,
+            &format!(
+                "but the command of the former holder still runs as process group {group}, and nothing stops it: end it"
+            ),
+        ),
+        Some(None) => is_free(name, "but a process of the former holder still runs, and nothing stops it: end it"),
     })
 }
 

@@ -1,10 +1,10 @@
-//! The history of an event in this process: its runs and skips. The folder `history` has the log of the fleet and the
-//! status. Also the timetable of an event on another server, if it differs for longer than a deployment takes.
+//! The history of an event in this process: its runs and skips. The folder `history` has the log of the fleet, the
+//! status, and the comparison with the timetable on another server.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 
 use crate::base::escape::OneLine;
 use crate::base::lock::lock;
@@ -13,9 +13,12 @@ use crate::outcome::run_outcome::RunOutcome;
 use crate::outcome::run_record::outcome_kind::OutcomeKind;
 use crate::outcome::skip_reason::SkipReason;
 
+pub(crate) mod differing_timetable;
 pub(crate) mod logged_run;
 pub(crate) mod run_logger;
 pub(crate) mod status;
+
+use differing_timetable::{Difference, OtherTimetable, compare};
 
 #[derive(Default)]
 pub(crate) struct EventHistory(Mutex<SeenRuns>);
@@ -152,62 +155,15 @@ impl EventHistory {
     }
 
     /// Compares the timetable `own` with the timetable of the server `claimed_by`, which claimed an occurrence. Returns
-    /// the other timetable once, when the difference has lasted for an hour. The difference is over if no claim shows
-    /// it for an hour, or if the timetable on this server changes.
+    /// the other timetable once, when the difference has lasted for an hour.
     pub(crate) fn compare_timetables(
         &self,
         own: &Arc<str>,
         claimed_by: Option<&Holder>,
         now: DateTime<Utc>,
     ) -> Option<OtherTimetable> {
-        let other = claimed_by.and_then(|holder| Some((holder, holder.timetable()?)));
-        let other = other.filter(|(holder, timetable)| *timetable != &**own && holder.other_application().is_none());
-        let mut seen = lock(&self.0);
-        let known = seen.difference.take().filter(|known| known.own == *own);
-        let Some((holder, timetable)) = other else {
-            seen.difference = known.filter(|known| now - known.last < TOLERATED);
-            return None;
-        };
-        let (since, was_told) = known.map_or((now, false), |known| (known.other.since, known.is_told));
-        let is_told = was_told || now - since >= TOLERATED;
-        let server = holder.process().into();
-        let other = OtherTimetable { timetable: timetable.into(), server, since };
-        seen.difference = Some(Difference { own: Arc::clone(own), other: other.clone(), last: now, is_told });
-        (is_told && !was_told).then_some(other)
+        compare(&mut lock(&self.0).difference, own, claimed_by, now)
     }
-}
-
-/// How long the timetables of two servers may differ before the difference is reported. A deployment takes less time.
-const TOLERATED: TimeDelta = TimeDelta::hours(1);
-
-/// The timetable of an event on another server; see [`EventStatus`](crate::observe::EventStatus::other_timetable).
-///
-/// ```
-/// use soloist::Schedule;
-///
-/// for event in Schedule::in_process().status().events {
-///     event.other_timetable.iter().for_each(|other| println!("{}: {} on {}", event.name, other.timetable, other.server));
-/// }
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[non_exhaustive]
-pub struct OtherTimetable {
-    /// The timetable with its zone, in words: `hourly, UTC`.
-    pub timetable: Arc<str>,
-    /// The server that claimed an occurrence with that timetable: `web-2, pid 17`.
-    pub server: Arc<str>,
-    /// The time at which this process first saw the difference.
-    pub since: DateTime<Utc>,
-}
-
-/// A difference of two timetables. It is reported only after it has lasted for an hour.
-#[derive(Clone)]
-pub(super) struct Difference {
-    own: Arc<str>,
-    other: OtherTimetable,
-    last: DateTime<Utc>,
-    is_told: bool,
 }
 
 #[cfg(feature = "serde")]

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
+use super::differing_timetable::OtherTimetable;
 use super::logged_run::LoggedRun;
-use super::{LastRun, LastSkip, OtherTimetable, RunningNow, SeenRuns};
+use super::{LastRun, LastSkip, RunningNow, SeenRuns};
 use crate::base::{error::MutexError, lock::lock};
 use crate::event::definition::Definition;
 use crate::lease::holder::Holder;
