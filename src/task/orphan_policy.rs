@@ -5,12 +5,12 @@ use std::env;
 
 use crate::store::event_mutex::lifeline::Lifeline;
 
-/// The policy for a command whose scheduler is killed.
+/// The policy for a command whose scheduler is killed. But if the scheduler is itself a command of another scheduler, a
+/// watchdog ends the commands of the killed scheduler under each policy.
 pub(crate) enum OrphanPolicy {
     /// The command continues, and no lease protects it.
     RunOn,
-    /// The command continues, and the lease lasts as long as the command. But if the scheduler is itself a command of
-    /// another scheduler, a watchdog ends the commands of the killed scheduler.
+    /// The command continues, and the lease lasts as long as the command.
     KeepLease(Lifeline),
     /// A watchdog ends the command.
     End,

@@ -42,14 +42,14 @@ pub(super) struct Leader(Pid);
 impl ProcessGroup {
     /// Starts the command in a group of its own.
     pub(super) fn start(mut command: Command, orphan: OrphanPolicy, grace: Duration) -> io::Result<Self> {
-        let (watchdog, (lifeline, tell)) = match orphan {
-            OrphanPolicy::RunOn => (None, (None, None)),
+        let needs_watchdog = matches!(orphan, OrphanPolicy::End) || scheduler_is_a_command();
+        let watchdog = needs_watchdog.then(|| Watchdog::start(grace)).transpose()?;
+        let (lifeline, tell) = match orphan {
             OrphanPolicy::KeepLease(lifeline) => {
-                let watchdog = scheduler_is_a_command().then(|| Watchdog::start(grace)).transpose()?;
                 let (inherited, tell) = lifeline.into_parts();
-                (watchdog, (Some(inherited), tell))
+                (Some(inherited), tell)
             }
-            OrphanPolicy::End => (Some(Watchdog::start(grace)?), (None, None)),
+            OrphanPolicy::RunOn | OrphanPolicy::End => (None, None),
         };
         command.process_group(0);
         let told = watchdog.as_ref().map(Watchdog::line).transpose();

@@ -481,6 +481,41 @@ fn what_waits_goes_on_to_wait_while_its_store_is_out() {
     }
 }
 
+/// Plays requests that the store grants, and whose answers are lost. The store releases later what it has granted.
+#[test]
+fn what_waits_gives_way_to_no_request_of_its_own() {
+    for policy in POLICIES {
+        let of_the_run = [mutex(), mutex().claim(EVENT, noon())];
+        for granted in [of_the_run, [place(1), waiter(noon())]] {
+            let are_lost = Arc::new(AtomicBool::new(false));
+            let (lost, asked) = (Arc::clone(&are_lost), granted[..1].to_vec());
+            let store = Scripted::default().after(move |call| {
+                let is_lost = lost.load(Ordering::SeqCst) && call.is("admit") && call.names == asked;
+                if is_lost { call.times_out() } else { Ok(()) }
+            });
+            let fleet = Fleet::on(store.clone(), move |event| event.every_minute().on_one_server().on_overlap(policy));
+            let run = fleet.takes(&mutex());
+            fleet.end(noon());
+            are_lost.store(granted[0] == place(1), Ordering::SeqCst);
+            let waits = fleet.ticks(noon());
+            if granted[0] == mutex() {
+                fleet.waits_at(1);
+                are_lost.store(true, Ordering::SeqCst);
+                fleet.store.forget(&run).unwrap();
+            }
+            until(|| fleet.store.exists(&granted[1]).unwrap()).unwrap();
+            are_lost.store(false, Ordering::SeqCst);
+            let asked = store.calls();
+            until(|| store.calls() > asked + 2).unwrap();
+            for name in &granted {
+                fleet.store.break_lease(name).unwrap().expect("it is held");
+            }
+            fleet.store.forget(&run).unwrap();
+            assert!(ran(&waits.join().unwrap(), EVENT).is_success(), "{policy:?}, {granted:?}");
+        }
+    }
+}
+
 #[test]
 fn what_waits_goes_on_to_wait_through_an_outage_that_is_longer_than_its_term() {
     for policy in POLICIES {

@@ -10,7 +10,8 @@ use soloist::store::{Holder, LeaseRequest, Owner};
 use soloist::testing::TestStore;
 use soloist::time::ManualClock;
 use soloist::{
-    Event, EventMutex, FileMutex, MemoryMutex, MutexName, Run, Schedule, Shutdown, SkipReason, Term, Verdict,
+    Event, EventMutex, FencingToken, FileMutex, MemoryMutex, MutexName, Run, Schedule, Shutdown, SkipReason, Term,
+    Verdict,
 };
 
 use crate::scripted::{Call, Scripted};
@@ -126,8 +127,13 @@ fn a_run_at_work_is_on_record_and_one_whose_lease_is_gone_is_presumed_dead() {
     // The record of a killed server.
     let log = mutex.run_log().expect("it has one");
     clock.advance(Duration::from_secs(60));
-    let dead = |event: &str| RunRecord::started(event, Owner::unique(), minute(1), None, minute(1)).on("web-2", 17);
-    log.write(&[dead("a"), dead("bare")], 3).unwrap();
+    let dead = |event: &str, token: Option<u64>| {
+        let token = token.map(FencingToken::new);
+        RunRecord::started(event, Owner::unique(), minute(1), token, minute(1)).on("web-2", 17)
+    };
+    log.write(&[dead("a", None)], 3).unwrap();
+    assert_eq!(schedule.runs("a").unwrap()[0].state(), RunState::Unknown, "it began without a lease, in an outage");
+    log.write(&[dead("a", Some(9)), dead("bare", None)], 3).unwrap();
     let runs = schedule.runs("a").unwrap();
     assert_eq!(runs[0].state(), RunState::PresumedDead);
     assert_eq!(

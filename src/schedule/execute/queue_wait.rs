@@ -24,7 +24,8 @@
 //! 4. An admitted waiter leaves its place after it has its lease. If its process dies between these steps, the next
 //!    waiter waits until the term of the place is over.
 //! 5. If the store is unavailable, a waiter continues to wait. If the waiter has lost its place when the store answers
-//!    again, the waiter takes a new place.
+//!    again, the waiter takes a new place. The store may also have granted a request whose answer was lost. The waiter
+//!    gives way neither to such a grant nor to its lost place, and waits until they have ended.
 //! 6. If the process of a waiter dies, the waiter's place becomes free after a term. A second process may have skipped
 //!    the occurrence, because the waiter was in the queue. At its next ticks, the second process checks the occurrence.
 //!    If the occurrence no longer waits, and no server has claimed it, the second process runs the occurrence: see
@@ -35,6 +36,7 @@
 //!    runs the earlier occurrence. The waiter of the latest occurrence requests lease and claim, whatever the order of
 //!    the tokens.
 
+use std::cell::RefCell;
 use std::mem;
 use std::sync::Arc;
 use std::thread::Scope;
@@ -111,7 +113,7 @@ fn wait_for_lease(planned: &PlannedRun<'_>, mut why: SkipReason) -> Result<Admit
         if shutdown.sleep_until(planned.clock.moment().plus(about_a_second()), &waiting) {
             return Err(SkipReason::ShuttingDown);
         }
-        why = match ask_once(planned, planned.places) {
+        why = match ask_once(planned, planned.places, |_| ()) {
             Ok(Some(admitted)) => return Ok(admitted),
             Ok(None) => SkipReason::Overlapping(None),
             Err(overlapping @ SkipReason::Overlapping(_)) => overlapping,
@@ -122,13 +124,19 @@ fn wait_for_lease(planned: &PlannedRun<'_>, mut why: SkipReason) -> Result<Admit
 
 /// Requests the lease and the claim of a waiting run. `None`: one of the names in `unless` is held. If the store does
 /// not answer, the run does not start, even with `OutagePolicy::RunUnprotected`, because an earlier run may still be
-/// running.
-fn ask_once(planned: &PlannedRun<'_>, unless: &[MutexName]) -> Result<Option<AdmittedRun>, SkipReason> {
+/// running. Calls `unanswered` with the owner of each request without an answer.
+fn ask_once(
+    planned: &PlannedRun<'_>,
+    unless: &[MutexName],
+    unanswered: impl FnMut(Owner),
+) -> Result<Option<AdmittedRun>, SkipReason> {
     let PlannedRun { store, context, clock, .. } = planned;
     let (mut batch, mut unused) = (Batch::new(), Batch::new());
     run_admission::add_admissions(planned, unless, &mut batch)?;
     batch.ask(&*store.mutex);
     let answered = clock.moment();
+    let failed = batch.admissions().iter().filter(|slot| slot.answer().is_none_or(Result::is_err));
+    failed.map(|slot| slot.asked().owner()).for_each(unanswered);
     let answer = run_admission::take_answer(planned, &mut batch, &mut 0).map_err(SkipReason::StoreUnavailable)?;
     if matches!(&answer, Admitted::Excluded(by) if unless.contains(by.name())) {
         return Ok(None);
@@ -148,6 +156,9 @@ struct QueuedRun<'p, 'a> {
     /// The time at which the wait ends at the latest. A run that is not admitted by then is skipped.
     until: Moment,
     shutdown: Shutdown,
+    /// The owners of this wait's lost places, and of its requests without an answer. The store may show such an owner for
+    /// a while. This is no reason to skip the occurrence.
+    own: RefCell<Vec<Owner>>,
 }
 
 /// A place in the queue, and the marker of the occurrence that waits in it.
@@ -186,14 +197,14 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         let until = planned.context.began.plus(queue.within.saturating_sub(planned.lateness));
         let shutdown = planned.context.schedule.shutdown.clone().unwrap_or_default();
         let began = planned.clock.moment();
-        let mut admitted = Self { planned, queue, until, shutdown }.wait()?;
+        let mut admitted = Self { planned, queue, until, shutdown, own: RefCell::default() }.wait()?;
         admitted.details.get_or_insert_default().waited = Some(planned.clock.moment().since(began));
         Ok(admitted)
     }
 
     fn wait(&self) -> Result<AdmittedRun, SkipReason> {
         let waiting = self.shutdown.waiting(self.planned.clock);
-        let (mut place, mut lost): (Option<QueuePlace>, _) = (None, None);
+        let mut place: Option<QueuePlace> = None;
         let (mut is_noted, mut why) = (false, SkipReason::QueuedTooLong(None));
         loop {
             let now = self.planned.clock.moment();
@@ -201,11 +212,11 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
                 return Err(why);
             }
             if let Some(place) = place.take_if(|place| place.is_lost()) {
-                lost = Some(place.owner());
+                self.own.borrow_mut().push(place.owner());
             }
-            let joined = place.take().map_or_else(|| self.join(lost), Ok);
+            let joined = place.take().map_or_else(|| self.join(), Ok);
             let asked = joined.and_then(|joined| self.ask_if_next(place.insert(joined)));
-            match asked {
+            match asked.map_err(|reason| self.unless_own(reason)) {
                 Err(SkipReason::Overlapping(holder)) => why = SkipReason::QueuedTooLong(holder),
                 Err(SkipReason::StoreUnavailable(error)) if !error.is_unsupported() => {
                     why = SkipReason::StoreUnavailable(error);
@@ -227,10 +238,22 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         }
     }
 
-    /// Takes a free place. If another process takes the place first, reads the places again. `lost` is the owner of a
-    /// place that this wait has lost. The markers of that place may still be held until their term ends; they are no
-    /// reason to skip the occurrence.
-    fn join(&self, lost: Option<Owner>) -> Result<QueuePlace, SkipReason> {
+    /// Returns the reason to go on waiting, if `reason` names an own request as the holder. Otherwise returns `reason`.
+    fn unless_own(&self, reason: SkipReason) -> SkipReason {
+        match reason {
+            SkipReason::Queued(holder) | SkipReason::RanElsewhere(holder) if self.is_own(holder.as_ref()) => {
+                SkipReason::Overlapping(holder)
+            }
+            reason => reason,
+        }
+    }
+
+    fn is_own(&self, holder: Option<&Holder>) -> bool {
+        holder.is_some_and(|holder| self.own.borrow().contains(&holder.owner()))
+    }
+
+    /// Takes a free place. If another process takes the place first, reads the places again.
+    fn join(&self) -> Result<QueuePlace, SkipReason> {
         let PlannedRun { event, .. } = self.planned;
         let waiter = queue_markers::waiter(&event.protection.mutex, &event.name, self.planned.id.occurrence);
         let runs = event.protection.leases();
@@ -241,15 +264,13 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
             let (running, mut held): (Vec<_>, Vec<_>) =
                 self.read(&names)?.into_iter().partition(|held| runs.contains(held.name()));
             if let Some(at) = held.iter().position(|held| *held.name() == waiter) {
-                let holder = held.swap_remove(at).into_holder();
-                let is_own = is_of(holder.as_ref(), lost);
-                return Err(if is_own { SkipReason::Overlapping(holder) } else { SkipReason::Queued(holder) });
+                return Err(SkipReason::Queued(held.swap_remove(at).into_holder()));
             }
             let is_free = |place: &&MutexName| !held.iter().any(|held| held.name() == *place);
             let free: Vec<&MutexName> = self.queue.places.iter().filter(is_free).collect();
             self.leave_to_a_later_one(&held)?;
             if free.is_empty() {
-                let is_own = held.iter().any(|held| is_of(held.holder(), lost));
+                let is_own = held.iter().any(|held| self.is_own(held.holder()));
                 let run = running.into_iter().next().and_then(Held::into_holder);
                 return Err(if is_own { SkipReason::Overlapping(run) } else { SkipReason::QueueFull(run) });
             }
@@ -268,12 +289,16 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         let PlannedRun { clock, store, .. } = self.planned;
         let place = self.planned.request(place.clone(), self.queue.term);
         let waiter = place.with(waiter.clone(), self.queue.term);
+        let owner = place.owner();
         let admission = run_admission::unless_paused(self.planned, Admission::both(place, waiter));
         let Grant { lease, claim, .. } = match admission.ask(&*store.mutex) {
             Ok(Admitted::Granted(grant)) => grant,
             Ok(Admitted::LeaseTaken(_) | Admitted::ClaimTaken(_)) => return Ok(None),
             Ok(Admitted::Excluded(pause)) => return Err(SkipReason::Paused(pause.into_holder())),
-            Err(error) => return Err(SkipReason::StoreUnavailable(error)),
+            Err(error) => {
+                self.own.borrow_mut().push(owner);
+                return Err(SkipReason::StoreUnavailable(error));
+            }
         };
         let hold = |mark: Option<Lease>| {
             let mark = mark.expect("all that was asked for was granted");
@@ -343,7 +368,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
     /// Requests lease and claim. If another run holds the lease and is to be replaced, asks that run to stop. `None`:
     /// one of the places in `unless` is held.
     fn ask_for_the_run(&self, place: &mut QueuePlace, unless: &[MutexName]) -> Result<Option<AdmittedRun>, SkipReason> {
-        let decision = ask_once(self.planned, unless);
+        let decision = ask_once(self.planned, unless, |owner| self.own.borrow_mut().push(owner));
         if let Err(SkipReason::Overlapping(run)) = &decision
             && self.queue.replaces
         {
@@ -371,9 +396,4 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         }
         Ok(())
     }
-}
-
-/// Returns whether `owner` is the owner of `holder`.
-fn is_of(holder: Option<&Holder>, owner: Option<Owner>) -> bool {
-    owner.is_some() && holder.map(Holder::owner) == owner
 }

@@ -241,6 +241,7 @@ impl Schedule {
         let state = |record: &RunRecord| match &holders {
             _ if record.end().is_some() => RunState::Ended,
             None => RunState::Unknown,
+            Some(_) if record.fencing_token().is_none() => RunState::Unknown, // It began in an outage, without its lease.
             Some(holders) if holders.iter().any(|holder| holder.owner() == record.id()) => RunState::Running,
             Some(_) => RunState::PresumedDead,
         };

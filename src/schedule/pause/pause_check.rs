@@ -53,8 +53,10 @@ impl<'a> PauseCheck<'a> {
     ) -> Result<(), SkipReason> {
         let mut read = lock(&self.read);
         let tells = |(at, found): &&(Moment, Found)| {
+            // With `outages`, a failed read is repeated: `outages` limits how often an unavailable store is asked.
+            let is_reused = |_: &MutexError| outages.is_none();
             let is_fresh = clock.moment().since(*at) < max_age;
-            is_fresh && found.as_ref().map_or(true, |found| found.contains_key(mark))
+            is_fresh && found.as_ref().map_or_else(is_reused, |found| found.contains_key(mark))
         };
         let found = match read.as_ref().filter(tells) {
             Some((_, found)) => found,

@@ -53,7 +53,7 @@ impl TickProgress {
         if self.interval_around(now).is_some() {
             return None;
         }
-        self.ticked.retain(|interval| (now - interval.until).abs() <= LARGEST_STEP);
+        self.ticked.retain(|interval| now - interval.until <= LARGEST_STEP);
         let minute = Tick::at(now, &Zone::UTC).occurrence();
         let before_it = minute - TimeDelta::seconds(1);
         let earlier = self.ticked.iter_mut().filter(|interval| interval.until < now);
@@ -80,5 +80,24 @@ impl TickProgress {
     /// Returns the end of the ticked interval that includes `now`. If no ticked interval includes `now`, returns `now`.
     pub(super) fn ticked_until(&self, now: DateTime<Utc>) -> DateTime<Utc> {
         self.interval_around(now).map_or(now, |interval| interval.until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_ticked_is_not_ticked_again_after_two_steps_back() {
+        let at = |minute: i64| DateTime::UNIX_EPOCH + TimeDelta::minutes(minute);
+        let mut progress = TickProgress::begin(at(775));
+        let mut ticks = |minutes: std::ops::RangeInclusive<i64>| -> Vec<i64> {
+            minutes.filter(|minute| progress.tick(at(*minute), |_, _| ()).is_some()).collect()
+        };
+        assert_eq!(ticks(776..=780), [776, 777, 778, 779, 780]);
+        assert_eq!(ticks(660..=662), [660, 661, 662], "two hours back");
+        assert_eq!(ticks(544..=545), [544, 545], "two hours back again");
+        assert_eq!(ticks(659..=663), [659, 663]);
+        assert_eq!(ticks(774..=782), [774, 781, 782]);
     }
 }

@@ -155,16 +155,20 @@ fn a_command_that_takes_too_long_is_ended_with_all_that_it_started() {
 
 #[test]
 fn a_command_under_two_leases_ends_when_the_first_of_them_ends_the_second() {
-    let place = Place::new();
-    let mut command = place.soloist("run --name outer --grace 100ms --");
-    // No process waits for the command's output.
-    let line = "exec >/dev/null 2>&1; trap '' TERM; echo $$ >group; sleep 60; sleep 60";
-    let outer = start(command.arg(SOLOIST).args(["run", "--name", "j", "--", "sh", "-c", line]));
-    let group = number_in(&place.path("group"));
-    outer.signal("TERM");
-    assert_eq!(outer.ended().signal, Some(SIGTERM));
-    until(|| !group_lives(group)).expect("the second one has a grace of 5 s, and was killed in it");
-    until(|| !place.has_locks()).expect("its lease is free");
+    // The second store does not answer, so the command has no second lease.
+    for store in ["", "--store redis://127.0.0.1:1 --on-outage run"] {
+        let place = Place::new();
+        let mut command = place.soloist("run --name outer --grace 100ms --");
+        // No process waits for the command's output.
+        let line = "exec >/dev/null 2>&1; trap '' TERM; echo $$ >group; sleep 60; sleep 60";
+        command.arg(SOLOIST).args(["run", "--name", "j"]).args(store.split_whitespace());
+        let outer = start(command.args(["--", "sh", "-c", line]));
+        let group = number_in(&place.path("group"));
+        outer.signal("TERM");
+        assert_eq!(outer.ended().signal, Some(SIGTERM));
+        until(|| !group_lives(group)).expect("the second one has a grace of 5 s, and was killed in it");
+        until(|| !place.has_locks()).expect("its lease is free");
+    }
 }
 
 #[test]

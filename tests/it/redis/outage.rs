@@ -725,3 +725,21 @@ fn a_look_at_a_server_warns_of_what_it_can_not_be_trusted_with() {
     server.ask(&["CONFIG", "SET", "stop-writes-on-bgsave-error", "no"]);
     assert_eq!(check(&server), []);
 }
+
+#[test]
+fn a_pause_that_extends_one_without_an_answer_lasts() {
+    let server = Redis::start();
+    let proxy = Proxy::of(&server);
+    let shop = schedule_within(Duration::from_secs(2), &proxy.url(), &Diary::default()).named("shop").expect("a name");
+    let end = Utc::now() + Duration::from_secs(600);
+    proxy.fault(Fault::ReplyLost);
+    assert!(shop.pause(end, "a test").is_err(), "the server has carried it out");
+    proxy.fault(Fault::Silence);
+    assert!(shop.paused().is_err(), "its release does not arrive, and is sent again after five seconds");
+    proxy.mend();
+    shop.pause(end, "a test").expect("it answers");
+    thread::sleep(Duration::from_secs(6)); // the time of the release
+    for _ in 0..2 {
+        assert!(shop.paused().expect("it answers").is_some());
+    }
+}
