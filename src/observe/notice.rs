@@ -60,6 +60,10 @@ impl<'a> Notice<'a> {
         self.about.is_backfill
     }
 
+    pub(crate) fn is_missed(&self) -> bool {
+        self.about.is_missed
+    }
+
     /// Returns the id of the run. `None`: the step comes before `Admitted`, or concerns no single run. If the run has a
     /// lease or a claim, the id is the owner of that lease or claim. The run has this id in the [log of
     /// runs](crate::Schedule::with_run_log), too.
@@ -247,11 +251,14 @@ pub(crate) struct About<'a> {
     pub(crate) event: Option<&'a str>,
     pub(crate) occurrence: Option<DateTime<Utc>>,
     pub(crate) is_backfill: bool,
+    /// Whether the fleet has missed the occurrence. Such an occurrence can be skipped once a minute, and run later.
+    pub(crate) is_missed: bool,
     pub(crate) run: Option<Owner>,
 }
 
 impl<'a> From<&'a RunId> for About<'a> {
     fn from(RunId { event, occurrence, is_backfill }: &'a RunId) -> Self {
-        Self { event: Some(event), occurrence: Some(*occurrence), is_backfill: *is_backfill, run: None }
+        let (event, occurrence, is_backfill) = (Some(&**event), Some(*occurrence), *is_backfill);
+        Self { event, occurrence, is_backfill, is_missed: false, run: None }
     }
 }

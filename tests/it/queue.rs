@@ -481,6 +481,21 @@ fn what_waits_goes_on_to_wait_while_its_store_is_out() {
     }
 }
 
+#[test]
+fn who_comes_late_with_an_occurrence_that_runs_finds_its_claim_and_not_a_full_queue() {
+    let fleet = Fleet::on(MemoryMutex::new(), |event| queue_one(event).on_one_server());
+    let first = fleet.ticks(minute(0));
+    fleet.has_noted("start 0");
+    let waits = fleet.ticks(minute(1));
+    fleet.waits_at(1);
+    let late = fleet.ticks(minute(0)).join().unwrap();
+    assert!(matches!(skipped(&late, EVENT), SkipReason::RanElsewhere(Some(_))), "{late}");
+    for (number, server) in [(0, first), (1, waits)] {
+        fleet.end(minute(number));
+        assert!(ran(&server.join().unwrap(), EVENT).is_success());
+    }
+}
+
 /// Plays requests that the store grants, and whose answers are lost. The store releases later what it has granted.
 #[test]
 fn what_waits_gives_way_to_no_request_of_its_own() {

@@ -392,6 +392,27 @@ fn occurrences_that_ran_nowhere_are_counted_over_the_fleet_by_their_reasons() {
 }
 
 #[test]
+fn an_occurrence_that_is_refused_each_minute_is_counted_once() {
+    let clock = ManualClock::at(noon() - TimeDelta::hours(1));
+    let store = TestStore::new(&clock);
+    let schedule = Schedule::new(store.clone()).named("shop").unwrap().with_run_log(3).unwrap();
+    let event = Event::call("a", |_| {}).hourly().on_one_server().catch_up(Duration::from_secs(1800));
+    schedule.add(event).unwrap();
+    let tick = |number: i64| {
+        clock.advance((minute(number) - clock.now()).to_std().unwrap());
+        schedule.run_due(minute(number)).skip_reason("a").map(SkipReason::keyword)
+    };
+    assert_eq!(tick(-60), None);
+    schedule.pause(minute(5), "a migration").unwrap();
+    for number in 0..5 {
+        assert_eq!(tick(number), Some("paused"), "{number}");
+    }
+    assert_eq!(tick(6), None);
+    assert_eq!(schedule.runs("a").unwrap().len(), 2);
+    assert_eq!(skips(&schedule), [("paused", 1, minute(0))]);
+}
+
+#[test]
 fn a_server_writes_what_it_skipped_of_an_event_once_in_ten_seconds_and_the_rest_when_its_loop_ends() {
     let (clock, mutex) = store();
     let store = Scripted::over(mutex.clone());

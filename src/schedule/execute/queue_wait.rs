@@ -14,8 +14,8 @@
 //! The lease of a run also records the occurrence of the run. A place also records the occurrence that waits in it.
 //!
 //! 1. A new occurrence requests lease and claim, on the condition that no place is held. So it overtakes no waiter.
-//! 2. If a run or a place is the reason for a refusal, the process reads all places and leases in one request. If all
-//!    places are held, the queue is full. Otherwise the process takes a free place and the waiter marker of the
+//! 2. If a run or a place is the reason for a refusal, the process reads all places and leases, and the claim, in one
+//!    request. If all places are held, the queue is full. Otherwise the process takes a free place and the waiter marker of the
 //!    occurrence, both or neither. So an occurrence waits only once, and the number of places limits the number of
 //!    waiters. If another process took the place first, this process reads the places again.
 //! 3. Waiters are ordered by the fencing tokens of their places, because tokens rise with each grant of a mutex. So a
@@ -257,12 +257,16 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         let PlannedRun { event, .. } = self.planned;
         let waiter = queue_markers::waiter(&event.protection.mutex, &event.name, self.planned.id.occurrence);
         let runs = event.protection.leases();
+        let claim = self.planned.claim.as_ref().map(|(name, _)| name);
         let mut names = [&self.queue.places, runs].concat();
-        names.push(waiter.clone());
+        names.extend([Some(&waiter), claim].into_iter().flatten().cloned());
         for race in 0..MOST_RACES {
             run_admission::refuse_without_store(self.planned)?;
             let (running, mut held): (Vec<_>, Vec<_>) =
                 self.read(&names)?.into_iter().partition(|held| runs.contains(held.name()));
+            if let Some(at) = held.iter().position(|held| Some(held.name()) == claim) {
+                return Err(SkipReason::RanElsewhere(held.swap_remove(at).into_holder()));
+            }
             if let Some(at) = held.iter().position(|held| *held.name() == waiter) {
                 return Err(SkipReason::Queued(held.swap_remove(at).into_holder()));
             }

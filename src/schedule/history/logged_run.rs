@@ -180,7 +180,8 @@ impl Schedule {
 
     /// Returns how many occurrences of an event were skipped because of a running run, the queue, or a pause: one
     /// number for each reason. The numbers come from the [log](Self::with_run_log) in the schedule's store. Occurrences
-    /// that another server runs do not count.
+    /// that another server runs do not count. With `catch_up`, an occurrence counts only when it is due, however often
+    /// a later tick tries to make up for it.
     ///
     /// Each server counts its own skips, and writes the numbers of an event at most every ten seconds. A loop writes
     /// the rest when it ends. Numbers that a killed process has not written are lost.

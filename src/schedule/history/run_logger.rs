@@ -375,8 +375,10 @@ impl Observer for Arc<RunLogger> {
         if let (Step::Skipped(reason), Some(event), Some(occurrence)) =
             (notice.step(), notice.event(), notice.occurrence())
         {
-            // Skips of a backfill do not count, because its occurrences were not due.
+            // Skips of a backfill do not count, because its occurrences were not due. Neither do those of a missed
+            // occurrence, which was counted when it was due.
             if !notice.is_backfill()
+                && !notice.is_missed()
                 && let Some(skip) = SkipCount::new(reason.keyword(), 1, occurrence)
             {
                 self.skipped(event, skip);

@@ -157,7 +157,7 @@ fn report_left_behind(left_behind: &[Run]) {
     }
     for run in left_behind {
         let (event, occurrence, is_backfill) = (Some(run.name()), Some(run.occurrence()), run.is_backfill());
-        let about = About { event, occurrence, is_backfill, run: run.held.observed_run() };
+        let about = About { event, occurrence, is_backfill, is_missed: false, run: run.held.observed_run() };
         run.held.observers().tell(about, &Step::LeftBehind);
     }
 }

@@ -1,7 +1,7 @@
 //! Checks for `catch_up` whether the whole fleet missed an occurrence. Also writes the markers that show since when a
 //! store knows an event.
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 
 use super::planned_run::PlannedRun;
 use crate::base::error::MutexError;
@@ -15,7 +15,11 @@ use crate::schedule::report::Verdict;
 use crate::schedule::run_admission::{self, BATCH_SIZE};
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::batch::Batch;
-use crate::store::event_mutex::held::Names;
+use crate::store::event_mutex::held::{Held, Names};
+
+/// The age at which the claim of another server becomes final. That server releases a younger claim if its task can't
+/// be started.
+const FINAL_AFTER: TimeDelta = TimeDelta::minutes(10);
 
 /// Returns the missed occurrences of one event that are to run now. Calls the filters first. If the filters refuse an
 /// occurrence, it can run later, when the filters allow it. Then asks the store which occurrences were claimed. If some
@@ -49,8 +53,8 @@ pub(crate) fn check_missed(candidates: Vec<PlannedRun<'_>>) -> Vec<PlannedRun<'_
 
 /// Asks the store which of these occurrences of one event were missed. The first request reads the claims and the
 /// queue. If some occurrences may have been missed, a second request reads since when the store knows the event. An
-/// occurrence that waits in a queue does not count as missed, but is checked again later. An occurrence is never
-/// checked again if it was claimed, or if it came before the store knew the event.
+/// occurrence that waits in a queue, or whose claim is not final yet, does not count as missed, but is checked again
+/// later. An occurrence is never checked again if its claim is final, or if it came before the store knew the event.
 fn find_missed(candidates: &[PlannedRun<'_>]) -> Result<Vec<bool>, MutexError> {
     let Some((first, catch_up)) = candidates.first().and_then(|first| Some((first, first.event.catch_up.as_ref()?)))
     else {
@@ -65,15 +69,16 @@ fn find_missed(candidates: &[PlannedRun<'_>]) -> Result<Vec<bool>, MutexError> {
     let names: Vec<_> = waiters.iter().chain(&claims).cloned().collect();
     let attempted = || format!("look for missed occurrences of {}", event.name);
     let held = context.outages.ask(store, attempted, |mutex| mutex.held(Names::Each(&names)))?;
-    let is_held = |name: Option<&MutexName>| name.is_some_and(|name| held.iter().any(|held| held.name() == name));
+    let find = |name: Option<&MutexName>| held.iter().find(|held| Some(held.name()) == name);
+    let is_final = |claim: &Held| claim.holder().is_none_or(|holder| first.clock.now() - holder.since() >= FINAL_AFTER);
     let settle = |planned: &PlannedRun<'_>| {
         catch_up.settle(planned.tick.occurrence());
         false
     };
-    let is_missed = |(at, planned)| match (is_held(waiters.get(at)), is_held(claims.get(at))) {
-        (true, _) => false,
-        (false, true) => settle(planned),
-        (false, false) => true,
+    let is_missed = |(at, planned)| match (find(waiters.get(at)), find(claims.get(at))) {
+        (Some(_), _) => false,
+        (None, Some(claim)) => is_final(claim) && settle(planned),
+        (None, None) => true,
     };
     let mut are_missed: Vec<bool> = candidates.iter().enumerate().map(is_missed).collect();
     if let Some(marker) = &catch_up.marker

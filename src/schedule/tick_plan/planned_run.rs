@@ -116,7 +116,8 @@ impl<'a> PlannedRun<'a> {
 
     /// Notifies the observers of a step.
     pub(crate) fn tell(&self, step: &Step<'_>) {
-        self.context.schedule.observers.tell(About::from(&self.id), step);
+        let about = About { is_missed: self.missed.is_some(), ..About::from(&self.id) };
+        self.context.schedule.observers.tell(about, step);
     }
 
     /// Returns a request to the run's store, for a lease, a claim or a marker of this name. The holder of the name then
