@@ -101,9 +101,10 @@ impl Event {
     /// The name of the marker starts with `mark/` and the event's name.
     ///
     /// While a window is open, each event with `catch_up` costs one request to the store each minute, or two if no
-    /// server has claimed the occurrence. The requests end when this process knows that the occurrence was run. In
-    /// addition, a tick sends one request that records all such events that are due in the tick, except for the events
-    /// that this process has recorded within the last hour. The other events of the tick start after these requests.
+    /// server has claimed the occurrence. The requests end when this process has run the occurrence, or when the claim
+    /// of another server is ten minutes old. In addition, a tick sends one request that records all such events that are
+    /// due in the tick, except for the events that this process has recorded within the last hour. The other events of
+    /// the tick start after these requests.
     ///
     /// The store must be able to return the [holder](crate::EventMutex::held) of a name, as all built-in stores can.
     /// Otherwise missed occurrences are skipped as [`StoreUnavailable`](crate::SkipReason::StoreUnavailable). A claim
@@ -163,8 +164,8 @@ impl Event {
     /// remaining occurrences are skipped as [`TooLate`](crate::SkipReason::TooLate). So choose a window that is long
     /// enough for all runs. `add` refuses a window that is shorter than the time between two occurrences.
     ///
-    /// Each minute, one request reads the claims of the occurrences in the window, until this process knows that all
-    /// were claimed. A claim lasts for the window and 6 minutes.
+    /// Each minute, one request reads the claims of the occurrences in the window, until all claims are ten minutes old.
+    /// Before that, another server can still give a claim back. A claim lasts for the window and 6 minutes.
     ///
     /// ```
     /// use std::time::Duration;
