@@ -141,10 +141,10 @@ fn force(store: &dyn EventMutex, name: &MutexName) -> Answered {
         Some(Some(group)) => is_free(
             name,
             &format!(
-                "but the command of the former holder still runs as process group {group}, and nothing stops it: end it"
+                "the command of the former holder still runs as process group {group}, and nothing stops it: end it"
             ),
         ),
-        Some(None) => is_free(name, "but a process of the former holder still runs, and nothing stops it: end it"),
+        Some(None) => is_free(name, "a process of the former holder still runs, and nothing stops it: end it"),
     })
 }
 

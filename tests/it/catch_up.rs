@@ -456,39 +456,39 @@ fn an_event_of_another_environment_asks_the_store_for_nothing() {
 }
 
 /// Tests a claim that is reported as held, and released right afterwards.
-#[test]
-fn a_claim_that_was_given_back_is_owed_still() {
-    let host = Host::at("11:00");
+/// Plays another server that claims an occurrence, and gives its claim back after these ticks. Returns the server that ticks.
+fn claimed_and_given_back(host: &Host, meanwhile: &[&str]) -> Schedule {
     let one = host.schedule(host.event());
     let _ = host.tick(&one, "11:00");
     let occurrence = on_the_day("12:00");
     host.pass_until(occurrence);
-    // Another server was admitted, and shuts down before its run starts.
     let name = MutexName::lease("e").unwrap().claim("e", occurrence);
     let term = soloist::Term::new(2 * HOUR).unwrap();
     let claim = host.mutex.create(&LeaseRequest::new(name, term, &(&host.clock).into())).unwrap().unwrap();
     let _ = one.run_due(occurrence);
+    for time in meanwhile {
+        let _ = host.tick(&one, time);
+    }
     assert!(host.mutex.forget(&claim).unwrap());
+    one
+}
+
+/// Plays a server that was admitted, and shuts down before its run starts.
+#[test]
+fn a_claim_that_was_given_back_is_owed_still() {
+    let host = Host::at("11:00");
+    let one = claimed_and_given_back(&host, &[]);
     for time in ["12:01", "12:30"] {
         let _ = host.tick(&one, time);
     }
     assert_eq!(host.ran(), ["11:00 0s", "12:00 60s"]);
 }
 
+/// Plays a server that calls a hook for two minutes, and can't start the command then.
 #[test]
 fn a_claim_that_is_given_back_after_others_have_seen_it_is_owed_still() {
     let host = Host::at("11:00");
-    let one = host.schedule(host.event());
-    let _ = host.tick(&one, "11:00");
-    let occurrence = on_the_day("12:00");
-    host.pass_until(occurrence);
-    // Another server calls a hook for two minutes, and can't start the command then.
-    let name = MutexName::lease("e").unwrap().claim("e", occurrence);
-    let term = soloist::Term::new(2 * HOUR).unwrap();
-    let claim = host.mutex.create(&LeaseRequest::new(name, term, &(&host.clock).into())).unwrap().unwrap();
-    let _ = one.run_due(occurrence);
-    let _ = host.tick(&one, "12:01");
-    assert!(host.mutex.forget(&claim).unwrap());
+    let one = claimed_and_given_back(&host, &["12:01"]);
     let _ = host.tick(&one, "12:02");
     assert_eq!(host.ran(), ["11:00 0s", "12:00 120s"]);
 }

@@ -166,6 +166,20 @@ fn a_command_keeps_its_lease_on_file_when_its_scheduler_is_killed_until_an_opera
 }
 
 #[test]
+fn who_forces_a_lease_whose_command_goes_on_is_told_so() {
+    let place = Place::new();
+    let running = start(&mut place.run("", SLEEPERS));
+    let group = Group(number_in(&place.path("group")));
+    until_on_record(&place, group.0);
+    running.kill();
+    let forced = succeeds(&mut place.soloist("unlock --force j"));
+    let goes_on = format!("the command of the former holder still runs as process group {}", group.0);
+    assert_eq!(forced.printed, format!("j is free: {goes_on}, and nothing stops it: end it\n"));
+    assert!(group_lives(group.0));
+    place.is_free();
+}
+
+#[test]
 fn a_command_whose_scheduler_was_killed_frees_its_lease_on_file_by_its_end() {
     let place = Place::new();
     let running = start(&mut place.run("--term 1h", "echo $$ >group; until [ -e go ]; do sleep 0.05; done"));

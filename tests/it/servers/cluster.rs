@@ -33,12 +33,19 @@ pub(crate) struct SlotMove<'a> {
 }
 
 impl Cluster {
-    /// Returns the cluster that all tests of this process may use which leave it and the names of others alone.
+    /// Returns the cluster that all tests of this process may use which leave it and the names of others alone. No node is taken for
+    /// dead, however busy the machine is.
     #[cfg(feature = "redis")]
     pub(crate) fn shared() -> &'static Self {
         static SHARED: OnceLock<Cluster> = OnceLock::new();
         assert_may_start_servers();
-        SHARED.get_or_init(Self::start)
+        SHARED.get_or_init(|| {
+            let cluster = Self::start();
+            for node in &cluster.nodes {
+                node.ask(&["CONFIG", "SET", "cluster-node-timeout", "600000"]);
+            }
+            cluster
+        })
     }
 
     #[track_caller]

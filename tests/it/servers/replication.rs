@@ -83,6 +83,7 @@ pub(crate) trait Replicated: Send + Sync {
         let lost =
             had.into_iter().filter(|claim| !kept.contains(claim)).filter_map(|(_, entry)| token(&entry)).collect();
         self.mend();
+        assert_eq!(self.primary().port(), new.port(), "another failover began, which no test had ordered");
         lost
     }
 
