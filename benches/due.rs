@@ -86,7 +86,6 @@ fn in_turns(criterion: &mut Criterion, group: &str, events: u64, names: [&str; 2
 }
 
 /// Measures a due event with and without metrics. Prometheus's recorder keeps the metrics.
-#[cfg(feature = "metrics")]
 fn metrics(criterion: &mut Criterion) {
     let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
     metrics::set_global_recorder(recorder).expect("no other recorder is set");
@@ -95,9 +94,6 @@ fn metrics(criterion: &mut Criterion) {
     let with = Soloist::observed(EVENTS, attributes, |schedule| schedule.observe(soloist::observe::Metrics::new()));
     in_turns(criterion, "due", EVENTS, ["without metrics", "with metrics"], [without, with]);
 }
-
-#[cfg(not(feature = "metrics"))]
-fn metrics(_: &mut Criterion) {}
 
 fn background(criterion: &mut Criterion) {
     let mut beside_the_foreground = |name: &str, attributes: fn(Event) -> Event, background: fn(Event) -> Event| {

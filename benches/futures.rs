@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 use tokio_cron_scheduler::{Job, JobScheduler};
 
 /// The modules of the tests that start real servers.
-#[allow(dead_code)]
+#[allow(dead_code, unexpected_cfgs)]
 #[path = "../tests/it/servers"]
 mod servers {
     pub(crate) mod clock;

@@ -4,7 +4,7 @@
 //! ```text
 //! cargo run --example alert_on_failure
 //! cargo run --example alert_on_failure -- "mail -s 'db:backup failed' ops@example.org"
-//! cargo run --example alert_on_failure -- "curl --data-binary @- https://hooks.example.org/alert"
+//! cargo run --example alert_on_failure -- "curl --max-time 10 --data-binary @- https://hooks.example.org/alert"
 //! ```
 
 use std::error::Error;

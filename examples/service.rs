@@ -38,8 +38,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         let (schedule, shutdown) = (schedule.clone(), shutdown.clone());
         move || schedule.work(&shutdown)
     });
-    serve_until_a_signal(address, &schedule, || shutdown.trigger())?;
+    let served = serve_until_a_signal(address, &schedule, || shutdown.trigger());
+    shutdown.trigger(); // also if the address is in use
     ticking.join().map_err(|_| "the schedule panicked")?;
+    served?;
     println!("all requests are answered, and all leases are released");
     Ok(())
 }
@@ -68,7 +70,10 @@ fn serve_until_a_signal(address: SocketAddr, schedule: &Schedule, on_signal: imp
             if stopping.load(Ordering::Acquire) {
                 break;
             }
-            let connection = connection?;
+            let Ok(connection) = connection else {
+                thread::sleep(Duration::from_millis(100)); // for example, too many files are open
+                continue;
+            };
             scope.spawn(move || {
                 // An error is ignored, because it means that the client has closed the connection.
                 let _ = answer(&connection, schedule);

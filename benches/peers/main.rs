@@ -21,7 +21,7 @@ mod table;
 mod ticks;
 
 /// The modules of the tests that start real servers.
-#[allow(dead_code)]
+#[allow(dead_code, unexpected_cfgs)]
 #[path = "../../tests/it/servers"]
 mod servers {
     mod account;
@@ -71,7 +71,7 @@ fn measure(arguments: &[&str]) {
     let plot = plot::draw(&race.measured);
     assert!(!plot.contains("\n\n"), "in Markdown, HTML ends at an empty line");
     if is_full && names.is_empty() {
-        let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/guide");
+        let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/guide");
         std::fs::write(guide.join("measured.md"), page).expect("the page can be written");
         std::fs::write(guide.join("measured.svg"), plot).expect("the picture can be written");
     }

@@ -50,12 +50,12 @@ pub(crate) fn race(race: &mut Race) {
     race.version("util-linux", &String::from_utf8_lossy(&flock.stdout));
 }
 
-/// Finds a program: in the folder into which `benches/run` installs programs, or else in the folders into which cargo
+/// Finds a program: in the folder into which `benches/run` installs programs, or else in the folder into which cargo
 /// builds.
 fn program(name: &str) -> Option<PathBuf> {
     let installed = std::env::var_os("SOLOIST_PEERS_PROGRAMS").map(PathBuf::from);
     let this = std::env::current_exe().expect("it runs");
     let built = this.parent().and_then(|deps| deps.parent()).expect("benches lie in target/PROFILE/deps");
-    let folders = installed.into_iter().chain([built.to_owned(), built.join("examples")]);
+    let folders = installed.into_iter().chain([built.to_owned()]);
     folders.map(|folder| folder.join(name)).find(|program| program.is_file())
 }

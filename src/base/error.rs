@@ -253,3 +253,11 @@ pub(crate) fn ask_store<T>(
 ) -> Result<T, MutexError> {
     contain(ask).unwrap_or_else(|message| Err(MutexError::panicked(attempted(), &message)))
 }
+
+/// Returns the answer of a store. If the store does not support the request, returns an empty answer.
+pub(crate) fn if_supported<T: Default>(answer: Result<T, MutexError>) -> Result<T, MutexError> {
+    match answer {
+        Err(error) if error.is_unsupported() => Ok(T::default()),
+        answer => answer,
+    }
+}

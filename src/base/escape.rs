@@ -78,6 +78,12 @@ pub(crate) fn percent_decoded(text: &str) -> Option<Vec<u8>> {
     text.split('%').skip(1).all(is_byte).then(|| percent_decode_str(text).collect())
 }
 
+/// Decodes each `%XX` of a text. Returns `None` if a `%` is not followed by two hexadecimal digits, or if the result is
+/// not UTF-8.
+pub(crate) fn decoded_text(text: &str) -> Option<String> {
+    String::from_utf8(percent_decoded(text)?).ok()
+}
+
 /// Returns the message for a URL that begins or ends with a space, or has something else in front of its scheme. Such a
 /// URL often comes from a file of settings. `None`: the URL has nothing like this around it.
 pub(crate) fn surplus_around(url: &str) -> Option<&'static str> {

@@ -1,6 +1,6 @@
 //! The state of a process in `/proc` of Linux.
 
-use std::fs;
+use std::{fs, io};
 
 /// The state of a process, from `/proc/ID/stat`.
 #[derive(Debug, PartialEq, Eq)]
@@ -10,6 +10,12 @@ pub(crate) struct ProcessStat {
     pub(crate) session: i32,
     /// Whether the process still lives. A zombie does not live: it has ended, but its parent has not collected it yet.
     pub(crate) lives: bool,
+}
+
+/// Returns the ids of all processes that `/proc` shows.
+pub(crate) fn processes() -> io::Result<Vec<u32>> {
+    let id = |entry: io::Result<fs::DirEntry>| entry.map(|entry| entry.file_name().to_str()?.parse().ok()).transpose();
+    fs::read_dir("/proc")?.filter_map(id).collect()
 }
 
 impl ProcessStat {

@@ -38,9 +38,14 @@ pub(crate) fn did_you_mean<'a>(typed: &str, known: impl Iterator<Item = &'a str>
 
 /// Lists names: `` `a`, `b` or `c` ``.
 pub(crate) fn quoted(names: Vec<&str>, last: &str) -> String {
-    let mut names: Vec<String> = names.into_iter().map(|name| Quoted::new(name).to_string()).collect();
-    let end = names.pop().unwrap_or_default();
-    if names.is_empty() { end } else { format!("{} {last} {end}", names.join(", ")) }
+    list(names.into_iter().map(|name| Quoted::new(name).to_string()), last)
+}
+
+/// Lists words: `a`, `a and b`, `a, b and c`. `last` is the word in front of the last of them.
+pub(crate) fn list(words: impl IntoIterator<Item = String>, last: &str) -> String {
+    let mut words: Vec<String> = words.into_iter().collect();
+    let end = words.pop().unwrap_or_default();
+    if words.is_empty() { end } else { format!("{} {last} {end}", words.join(", ")) }
 }
 
 /// Returns whether two names differ in one letter, or in the order of their letters. Upper and lower case, and spaces

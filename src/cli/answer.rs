@@ -67,8 +67,8 @@ impl CommandFailure {
         Self { message: message.to_string(), code: FAILED }
     }
 
-    pub(super) fn usage(error: &(dyn Error + 'static)) -> Self {
-        Self::new(error).with_code(USAGE)
+    pub(super) fn usage(message: impl Display) -> Self {
+        Self::saying(message).with_code(USAGE)
     }
 
     pub(super) fn with_code(self, code: u8) -> Self {
@@ -100,7 +100,7 @@ impl From<BackfillError> for CommandFailure {
 
 impl From<UnknownEvent> for CommandFailure {
     fn from(error: UnknownEvent) -> Self {
-        Self::usage(&error)
+        Self::usage(Chain(&error))
     }
 }
 

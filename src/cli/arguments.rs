@@ -75,6 +75,8 @@ pub(super) fn of_schedule(name: String) -> Command {
 pub(super) fn of_tool() -> Command {
     let of_a_store = |command: Command| command.arg(store()).arg(schedule());
     parser("soloist".into(), "Keeps commands from running over themselves, on one host or on many")
+        // The advice on an error depends on the name in the usage. Otherwise clap writes the name of the program's file.
+        .bin_name("soloist")
         .subcommand(supervised(of_a_store(about(
             "run",
             "Run a command under a lease, as `flock -n` does under a lock",
@@ -129,7 +131,12 @@ fn of_operators() -> [Command; 7] {
         about("pause", "Pause the schedule, or one event, on all servers: due events do not start")
             .arg(Arg::new("event").value_name("EVENT").help("Pause only this event"))
             .arg(duration("for").default_value("1h").help("How long the pause lasts, unless `resume` ends it"))
-            .arg(option("why", "TEXT").default_value("").help("The reason, which `paused` and reports show")),
+            .arg(
+                option("why", "TEXT")
+                    .default_value("")
+                    .allow_hyphen_values(true)
+                    .help("The reason, which `paused` and reports show"),
+            ),
         about("paused", "Show the pauses, with their reasons and ends")
             .arg(Arg::new("event").value_name("EVENT").help("Show only the pauses of the schedule and of this event")),
         about("resume", "End a pause").arg(Arg::new("event").value_name("EVENT").help("End the pause of this event")),
@@ -149,7 +156,7 @@ fn schedule() -> Arg {
     option("schedule", "NAME")
         .env("SOLOIST_APP")
         .default_value("soloist")
-        .value_parser(ValueParser::new(parse_application as fn(&str) -> _))
+        .value_parser(parse_application)
         .help("The name of the application in `locks`, reports and pauses; `Schedule::named` in Rust")
 }
 
@@ -163,14 +170,19 @@ fn supervised(command: Command) -> Command {
         .arg(
             option("name", "NAME")
                 .required(true)
-                .value_parser(ValueParser::new(parse_name as fn(&str) -> _))
+                .value_parser(parse_name)
                 .help("The name of the lease: only one command with this name runs at a time"),
         )
         .arg(option("every", "TIMES").allow_hyphen_values(true).help(
             "The scheduled times: the five fields of the crontab line, such as '*/5 * * * *'; or an interval, such as 90m, \
              counted from 1970-01-01 UTC: each of its times runs once, if cron calls this within five minutes after that time",
         ))
-        .arg(option("timezone", "ZONE").requires("every").help("The zone of the scheduled times [default: the machine's own]"))
+        .arg(
+            option("timezone", "ZONE")
+                .allow_hyphen_values(true)
+                .requires("every")
+                .help("The zone of the scheduled times [default: the machine's own]"),
+        )
         .arg(flag("on-one-server").requires("every").help("Run each scheduled time on one server only"))
         .arg(
             option("on-overlap", "WHAT")
@@ -281,7 +293,7 @@ fn parse_application(text: &str) -> Result<String, &'static str> {
 
 fn duration(name: &'static str) -> Arg {
     // With `allow_hyphen_values`, a negative time is reported as a wrong value, and not as an unknown option.
-    option(name, "TIME").allow_hyphen_values(true).value_parser(ValueParser::new(parse_duration as fn(&str) -> _))
+    option(name, "TIME").allow_hyphen_values(true).value_parser(parse_duration)
 }
 
 /// The message about a duration in months or years.

@@ -1,19 +1,24 @@
 //! The commands that describe a whole program: its completion script and its manual page.
 
+use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgMatches, Command, value_parser};
 use clap_complete::Shell;
 use clap_mangen::Man;
 
-use super::answer::{Answered, CommandAnswer, CommandFailure, USAGE};
+use super::answer::{Answered, CommandAnswer, CommandFailure};
 use super::arguments::about;
 
-/// Returns the commands `completions` and `man` of the program that has this name.
-pub(super) fn commands(program: &str) -> [Command; 2] {
+/// Returns the commands `completions` and `man` of the program whose arguments `parser` parses.
+pub(super) fn commands(parser: &Command) -> [Command; 2] {
     let shell = Arg::new("shell").value_name("SHELL").required(true).value_parser(value_parser!(Shell));
+    let names = parser.get_subcommands().map(Command::get_name).chain(["completions", "man"]).map(str::to_owned);
     let command = Arg::new("command").value_name("COMMAND").help("Print only the page of this command");
+    let command = command.value_parser(PossibleValuesParser::new(names)).hide_possible_values(true);
     [
         about("completions", "Print a script that completes these commands in your shell").arg(shell),
-        Command::new("man").about(format!("Print the manual page: try `man -l <({program} man)`")).arg(command),
+        Command::new("man")
+            .about(format!("Print the manual page: try `man -l <({} man)`", parser.get_name()))
+            .arg(command),
     ]
 }
 
@@ -35,14 +40,7 @@ fn script(mut parser: Command, shell: Shell) -> CommandAnswer {
 /// Returns the manual page of the program, or of one of its commands, in roff, the format of `man`.
 fn page(mut parser: Command, command: Option<&str>) -> Answered {
     parser.build();
-    let described = match command {
-        Some(name) => parser.find_subcommand(name).ok_or_else(|| {
-            let names: Vec<_> = parser.get_subcommands().map(Command::get_name).collect();
-            CommandFailure::saying(format!("there is no command {name:?}: use one of {}", names.join(", ")))
-                .with_code(USAGE)
-        })?,
-        None => &parser,
-    };
+    let described = command.and_then(|name| parser.find_subcommand(name)).unwrap_or(&parser);
     let mut page = Vec::new();
     Man::new(described.clone()).render(&mut page).map_err(|error| CommandFailure::new(&error))?;
     Ok(CommandAnswer::text(String::from_utf8_lossy(&page)))

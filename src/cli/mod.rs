@@ -32,6 +32,7 @@ mod unlock;
 
 use answer::{Answered, CommandAnswer, CommandFailure, USAGE};
 
+use crate::base::escape::Chain;
 use crate::schedule::schedule::Schedule;
 #[cfg(feature = "tokio")]
 use crate::schedule::service::as_futures::on_a_thread;
@@ -94,14 +95,20 @@ pub async fn run_async<E: Into<Box<dyn Error>>>(schedule: impl FnOnce() -> Resul
     }
 }
 
-/// Parses the arguments of this process. If no command is left to run, returns the exit code as an error: a help text,
-/// a completion script, a manual page or an error was printed.
 fn own_arguments() -> Result<ArgMatches, ExitCode> {
     let program = std::env::args_os().next().map(PathBuf::from);
-    let name = program.as_deref().and_then(Path::file_stem).map_or("schedule".into(), OsStr::to_string_lossy);
-    let mut parser = command(&*name).subcommands(completions_and_man::commands(&name));
+    let name = program.as_deref().and_then(Path::file_name).map_or("schedule".into(), OsStr::to_string_lossy);
+    parse(command(name.strip_suffix(".exe").unwrap_or(&name)), USAGE, None)
+}
+
+/// Parses the arguments of this process by `parser`, with the commands `completions` and `man`. If no command is left
+/// to run, returns the exit code as an error: a help text, a completion script, a manual page or an error was printed.
+/// For wrong arguments, this code is `usage`, and the error ends with `hint`.
+fn parse(parser: Command, usage: u8, hint: Option<&'static str>) -> Result<ArgMatches, ExitCode> {
+    let commands = completions_and_man::commands(&parser);
+    let mut parser = parser.subcommands(commands);
     let matches = parser.try_get_matches_from_mut(std::env::args_os());
-    let matches = matches.map_err(|error| answer::parse_error::print_parse_error(error, &mut parser, USAGE, None))?;
+    let matches = matches.map_err(|error| answer::parse_error::print_parse_error(error, &mut parser, usage, hint))?;
     match completions_and_man::describe(parser, &matches) {
         Some(described) => Err(answer::print(described)),
         None => Ok(matches),
@@ -174,21 +181,13 @@ fn made<E: Into<Box<dyn Error>>>(schedule: impl FnOnce() -> Result<Schedule, E>)
 /// }
 /// ```
 pub fn run_tool() -> ExitCode {
-    let mut parser = arguments::of_tool().subcommands(completions_and_man::commands("soloist"));
-    let matches = match parser.try_get_matches_from_mut(std::env::args_os()) {
+    // If an argument of `soloist run` is wrong, the program exits with the code that `flock` has for wrong arguments.
+    let is_run = std::env::args_os().nth(1).is_some_and(|first| first == "run");
+    let (usage, hint) = if is_run { (run_command::EX_USAGE, Some(run_command::HOW_TO_RUN)) } else { (USAGE, None) };
+    let matches = match parse(arguments::of_tool(), usage, hint) {
         Ok(matches) => matches,
-        // If an argument of `soloist run` is wrong, the program exits with the code that `flock` has for wrong
-        // arguments.
-        Err(error) => {
-            let is_run = run_command::is_asked_for();
-            let (usage, hint) =
-                if is_run { (run_command::USAGE, Some(run_command::HOW_TO_RUN)) } else { (USAGE, None) };
-            return answer::parse_error::print_parse_error(error, &mut parser, usage, hint);
-        }
+        Err(code) => return code,
     };
-    if let Some(described) = completions_and_man::describe(parser, &matches) {
-        return answer::print(described);
-    }
     match matches.subcommand() {
         Some(("run", arguments)) => answer::print(run_command::run(arguments)),
         Some(("create-table", arguments)) => answer::print(store_commands::create_table(arguments)),
@@ -203,9 +202,9 @@ pub fn run_tool() -> ExitCode {
 /// to the schedule, so that the schedule finds the event's entries in the store.
 fn schedule_on(arguments: &ArgMatches) -> Result<Schedule, CommandFailure> {
     let schedule = store_commands::named(Schedule::new(store_commands::present_store(arguments)?), arguments);
-    let schedule = schedule.map_err(|error| CommandFailure::usage(&error))?;
+    let schedule = schedule.map_err(|error| CommandFailure::usage(Chain(&error)))?;
     if let Ok(Some(event)) = arguments.try_get_one::<String>("event") {
-        schedule.add(store_commands::stand_in(event)).map_err(|error| CommandFailure::usage(&error))?;
+        schedule.add(store_commands::stand_in(event)).map_err(|error| CommandFailure::usage(Chain(&error)))?;
     }
     Ok(schedule)
 }

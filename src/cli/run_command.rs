@@ -19,6 +19,7 @@ use crate::event::event_builder::Event;
 use crate::event::protection::OutagePolicy;
 use crate::event::protection::overlap::Overlap;
 use crate::event::retry::Retry;
+use crate::outcome::command_exit::signal_of;
 use crate::outcome::run_outcome::{Ended, RunOutcome};
 use crate::outcome::skip_reason::SkipReason;
 use crate::outcome::{cancel::CancelReason, release::Release};
@@ -30,7 +31,7 @@ use crate::time::clock::shown::{HumanDuration, to_the_second};
 use crate::time::{crontab::Crontab, tick::Tick, zone::Zone};
 
 /// The exit code for wrong arguments: `EX_USAGE` of `sysexits.h`, as in `flock`.
-pub(super) const USAGE: u8 = 64;
+pub(super) const EX_USAGE: u8 = 64;
 
 pub(super) const HOW_TO_RUN: &str = "Write: soloist run --name NAME --store URL -- COMMAND. \
      https://docs.rs/crate/soloist/latest/source/docs/guide/from_flock.md has the options of `flock`.";
@@ -38,7 +39,7 @@ pub(super) const HOW_TO_RUN: &str = "Write: soloist run --name NAME --store URL 
 /// The exit code if the store can't be opened, or was unavailable: `EX_NOINPUT`, as in `flock` for its file. This is
 /// also the exit code if the command succeeded, but ran without protection, or its lease could not be released. So if
 /// the command ran and the code is 0, the command succeeded, and held its lease to the end.
-const STORE: u8 = 66;
+const STORE_UNAVAILABLE: u8 = 66;
 
 /// The exit code if the command could not be started: `EX_UNAVAILABLE`, as in `flock`.
 const NOT_STARTED: u8 = 69;
@@ -60,21 +61,12 @@ const BY_SIGNAL: i32 = 128;
 /// The environment variable that sets the current time, for tests alone.
 const NOW: &str = "SOLOIST_TEST_NOW";
 
-/// Returns whether the first argument is `run`. If so, and if another argument is wrong, the exit code is [`USAGE`].
-pub(super) fn is_asked_for() -> bool {
-    std::env::args_os().nth(1).is_some_and(|first| first == "run")
-}
-
 /// Runs the command, and returns its answer, which has an exit code only.
 pub(super) fn run(arguments: &ArgMatches) -> Answered {
     let store = store_of(arguments).map_err(|failure| {
-        let code = if failure.is_usage() { USAGE } else { STORE };
+        let code = if failure.is_usage() { EX_USAGE } else { STORE_UNAVAILABLE };
         failure.with_code(code)
     })?;
-    // This process may have inherited an ignored `SIGCHLD`, and could then read no exit status. So it restores the
-    // default.
-    #[cfg(unix)]
-    std::mem::forget(crate::base::system::SignalAction::Default.of(rustix::process::Signal::CHILD));
     let shutdown = on_signals().map_err(|failure| failure.with_code(NOT_STARTED))?;
     // There is no drain: a signal cancels the command immediately, because the sender of the signal waits for this
     // process.
@@ -88,11 +80,13 @@ pub(super) fn run(arguments: &ArgMatches) -> Answered {
     let now = now()?;
     schedule.add(event(arguments, now)).map_err(|error| usage(&error))?;
     let named = named(schedule.clone(), arguments).map_err(|error| usage(&error))?;
-    if interval(arguments).is_some() && named.last_due(text(arguments, "name"), now).is_ok_and(|due| due.is_none()) {
-        if arguments.get_flag("verbose") || io::stderr().is_terminal() {
-            let next = named.next_due(now).map(to_the_second);
-            let next = next.as_deref().unwrap_or("never");
-            say(format_args!("{}: it is not due: its next time is {next}", Named(text(arguments, "name"))));
+    let (name, is_verbose) = (text(arguments, "name"), arguments.get_flag("verbose"));
+    // At a terminal, a user who tries the command wants to know why nothing happens.
+    let is_tried = io::stderr().is_terminal();
+    if interval(arguments).is_some() && named.last_due(name, now).is_ok_and(|due| due.is_none()) {
+        if is_verbose || is_tried {
+            let next = named.next_due(now).map_or_else(|| "never".to_owned(), to_the_second);
+            say(format_args!("{}: it is not due: its next time is {next}", Named(name)));
         }
         return Ok(CommandAnswer::nothing());
     }
@@ -104,9 +98,6 @@ pub(super) fn run(arguments: &ArgMatches) -> Answered {
         let schedule = if named.paused().is_ok() { &named } else { &schedule };
         entry = run_at(now, schedule, arguments)?.unwrap_or(entry);
     }
-    // At a terminal, a user who tries the command wants to know why nothing happens.
-    let is_verbose = arguments.get_flag("verbose");
-    let is_tried = io::stderr().is_terminal();
     let is_skipped = matches!(entry.verdict(), Verdict::Skipped(_));
     let is_nested = is_nested(&entry);
     if is_verbose || (is_tried && is_skipped) || is_nested || is_worth_telling(&entry) {
@@ -146,7 +137,7 @@ fn run_at(now: DateTime<Utc>, schedule: &Schedule, arguments: &ArgMatches) -> Re
         None => match schedule.is_claimed_repetition(name, now) {
             Ok(true) => Ok(None),
             Ok(false) => Err(not_due()),
-            Err(error) => Err(CommandFailure::new(&error).with_code(STORE)),
+            Err(error) => Err(CommandFailure::new(&error).with_code(STORE_UNAVAILABLE)),
         },
     }
 }
@@ -156,7 +147,7 @@ fn usage(error: &(dyn Error + 'static)) -> CommandFailure {
 }
 
 fn refused(why: impl Display) -> CommandFailure {
-    CommandFailure::saying(why).with_code(USAGE)
+    CommandFailure::saying(why).with_code(EX_USAGE)
 }
 
 /// Pairs of a method of this library and the option of `soloist run` for that method.
@@ -357,7 +348,7 @@ fn code(entry: &Entry, conflict: u8) -> u8 {
         // Another process has taken this occurrence, or waits to run it. The user asked for that, with
         // `--on-one-server`, `--every` or `--on-overlap`.
         Verdict::Skipped(SkipReason::RanElsewhere(_) | SkipReason::Queued(_)) => 0,
-        Verdict::Skipped(SkipReason::StoreUnavailable(_)) => STORE,
+        Verdict::Skipped(SkipReason::StoreUnavailable(_)) => STORE_UNAVAILABLE,
         // The code is never 0 here, because a stuck run must be noticed: if a program exits with 0, its messages are
         // often not read.
         Verdict::Skipped(SkipReason::Stuck { .. }) => conflict.max(1),
@@ -370,7 +361,7 @@ fn code_of(outcome: &RunOutcome) -> u8 {
         _ if outcome.is_success() && !outcome.is_failure() => {}
         _ if outcome.is_success() => {
             let is_lost = outcome.lease_lost_at().is_some() || outcome.release() == Some(&Release::Lost);
-            return if is_lost { LEASE_LOST } else { STORE };
+            return if is_lost { LEASE_LOST } else { STORE_UNAVAILABLE };
         }
         Some(reason) if reason.is_for_the_lease() => return GAVE_WAY,
         _ if matches!(outcome.ended(), Ended::TimedOut { .. }) => return TIMED_OUT,
@@ -380,7 +371,7 @@ fn code_of(outcome: &RunOutcome) -> u8 {
         _ => {}
     }
     let Some(status) = outcome.exit_status() else { return NOT_STARTED };
-    let code = status.code().or_else(|| signal(status).map(|signal| BY_SIGNAL + signal)).unwrap_or(BY_SIGNAL);
+    let code = status.code().or_else(|| signal_of(status).map(|signal| BY_SIGNAL + signal)).unwrap_or(BY_SIGNAL);
     u8::try_from(code).unwrap_or(u8::MAX)
 }
 
@@ -394,7 +385,7 @@ fn end_as_its_command(entry: &Entry) {
 
     if let Verdict::Ran(outcome) = entry.verdict()
         && outcome.cancel_reason().is_none()
-        && outcome.exit_status().and_then(signal) == Some(SIGINT)
+        && outcome.exit_status().and_then(signal_of) == Some(SIGINT)
     {
         end_by(SIGINT);
     }
@@ -402,16 +393,6 @@ fn end_as_its_command(entry: &Entry) {
 
 #[cfg(not(unix))]
 fn end_as_its_command(_: &Entry) {}
-
-#[cfg(unix)]
-fn signal(status: std::process::ExitStatus) -> Option<i32> {
-    std::os::unix::process::ExitStatusExt::signal(&status)
-}
-
-#[cfg(not(unix))]
-fn signal(_: std::process::ExitStatus) -> Option<i32> {
-    None
-}
 
 /// Returns whether the command was skipped because of the run that started this process.
 fn is_nested(entry: &Entry) -> bool {

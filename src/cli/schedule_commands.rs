@@ -15,7 +15,7 @@ mod live_view;
 use backfill_command::backfill;
 use live_view::LiveView;
 
-use super::answer::{Answered, CommandAnswer, CommandFailure, FAILED, USAGE, print_end};
+use super::answer::{Answered, CommandAnswer, CommandFailure, FAILED, print_end};
 use super::arguments::{duration_of, text};
 use super::store_commands;
 use super::tables::{
@@ -101,7 +101,20 @@ fn work(schedule: Schedule) -> Answered {
     Ok(CommandAnswer::nothing())
 }
 
+/// Returns the shutdown that the signals of this process trigger. Call this before a command starts.
 pub(super) fn on_signals() -> Result<Shutdown, CommandFailure> {
+    // This process may have inherited an ignored `SIGCHLD`, and could then read no exit status. So it restores the
+    // default. A handler stays: the runtime of the application may need it.
+    #[cfg(unix)]
+    {
+        use rustix::process::Signal;
+
+        use crate::base::system::{SignalAction, is_ignored};
+
+        if is_ignored(Signal::CHILD.as_raw()) {
+            std::mem::forget(SignalAction::Default.of(Signal::CHILD));
+        }
+    }
     Shutdown::on_signals().map_err(|error| CommandFailure::saying(format_args!("can't listen to signals: {error}")))
 }
 
@@ -213,9 +226,10 @@ fn next(schedule: &Schedule, within: Duration, is_json: bool) -> Answered {
     let due = schedule.starts_between(now..end.unwrap_or(DateTime::<Utc>::MAX_UTC));
     let due: Vec<_> = due.take(MOST_LISTED + 1).collect();
     if due.len() > MOST_LISTED {
-        let within = HumanDuration(within);
-        let what = format!("more than {MOST_LISTED} times are due within {within}: write a shorter `--for`");
-        return Err(CommandFailure::saying(what).with_code(USAGE));
+        return Err(CommandFailure::usage(format_args!(
+            "more than {MOST_LISTED} times are due within {}: write a shorter `--for`",
+            HumanDuration(within)
+        )));
     }
     if is_json {
         let form = |(start, event): &(Start, Arc<Definition>)| DueForm {

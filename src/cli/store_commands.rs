@@ -12,7 +12,7 @@ use super::answer::{Answered, CommandAnswer, CommandFailure, FAILED, STORE, USAG
 use super::arguments::{duration_of, is_unit_of_time, parse_duration, text};
 use super::tables::{holding, how_it_ended, marked, pause_in_words, table_or, time, time_of};
 use super::unlock::unlock;
-use crate::base::escape::{Named, OneLine, Quoted};
+use crate::base::escape::{Chain, Named, OneLine, Quoted};
 use crate::base::similar::did_you_mean;
 use crate::event::{definition::Definition, event_builder::Event};
 use crate::lease::holder::Holder;
@@ -22,7 +22,7 @@ use crate::schedule::history::logged_run::LoggedRun;
 use crate::schedule::history::status::waiting_for;
 use crate::schedule::pause::pause_error::PauseError;
 use crate::schedule::schedule::Schedule;
-use crate::store::connect::{Database, connect, missing_directory};
+use crate::store::connect::{DatabaseTables, connect, missing_directory};
 use crate::store::event_mutex::EventMutex;
 use crate::store::event_mutex::description::Scope;
 use crate::store::event_mutex::held::{Held, Names};
@@ -62,7 +62,7 @@ pub(super) fn carry_out(name: &str, arguments: &ArgMatches, schedule: &Schedule)
         "unlock" => unlock(&stores(), arguments, || others_than(schedule, &stores(), text(arguments, "name"))),
         "paused" => paused(schedule, event(), default_application(arguments)),
         "pause" => pause(schedule, event(), arguments),
-        "resume" => resume(schedule, event(), default_application(arguments)),
+        "resume" => resume(schedule, event(), arguments),
         "check" => check(schedule),
         // The parser of a schedule has no other command, so these are the matches of another parser.
         _ => Err(CommandFailure::saying(format_args!(
@@ -135,8 +135,9 @@ fn is_in_memory(store: &dyn EventMutex) -> bool {
 
 /// Returns the failure for a store in memory: a lease or a pause in it would have no effect beyond this process.
 fn in_memory() -> CommandFailure {
-    let message = "a store in memory is seen by this process alone: use file:/… for one host, or a server for several";
-    CommandFailure::saying(message).with_code(USAGE)
+    CommandFailure::usage(
+        "a store in memory is seen by this process alone: use file:/… for one host, or a server for several",
+    )
 }
 
 /// Sets the name of the schedule from the arguments. If the user gave no name, only pauses use the default name, and
@@ -152,11 +153,11 @@ pub(super) fn named(schedule: Schedule, arguments: &ArgMatches) -> Result<Schedu
 
 /// Creates the table of a store that needs one. With `--print`, only returns the statements that create the table.
 pub(super) fn create_table(arguments: &ArgMatches) -> Answered {
-    let database = Database::at(text(arguments, "store")).map_err(|error| CommandFailure::usage(&error))?;
+    let tables = DatabaseTables::of(text(arguments, "store")).map_err(|error| CommandFailure::usage(Chain(&error)))?;
     if arguments.get_flag("print") {
-        return Ok(CommandAnswer::text(database.schema().trim_end()));
+        return Ok(CommandAnswer::text(tables.schema.trim_end()));
     }
-    database.create_table()?;
+    (tables.create)()?;
     Ok(CommandAnswer::text("the table is ready"))
 }
 
@@ -287,29 +288,46 @@ fn pause(schedule: &Schedule, event: Option<&str>, arguments: &ArgMatches) -> An
     let is_number = |text: &OsStr| text.to_str().is_some_and(|text| text.parse::<f64>().is_ok());
     let number = arguments.get_raw("for").and_then(|mut values| values.next()).filter(|text| is_number(text));
     if let (Some(number), Some(unit)) = (number, event.filter(|event| is_unit_of_time(event))) {
-        let message = format!("a time with a space needs quotes: write `--for '{} {unit}'`", number.display());
-        return Err(CommandFailure::saying(message).with_code(USAGE));
+        let time = format_args!("{} {unit}", number.display());
+        return Err(CommandFailure::usage(format_args!("a time with a space needs quotes: write `--for '{time}'`")));
     }
     if length.is_zero() {
         let message = "`--for 0` is no time for a pause: use `90s`, `2h` and the like; `resume` ends a pause";
-        return Err(CommandFailure::saying(message).with_code(USAGE));
+        return Err(CommandFailure::usage(message));
     }
     let now = Clock::system().now();
     let until = TimeDelta::from_std(length).ok().and_then(|length| now.checked_add_signed(length));
     let until = until.ok_or_else(|| CommandFailure::saying("the pause is too long: use ten years at most"))?;
     if let Some(event) = event.filter(|event| parse_duration(event).is_ok()) {
         let message = format!("{} is a time, and no event: write `pause --for {event}`", Quoted::new(event));
-        return Err(CommandFailure::saying(message).with_code(USAGE));
+        return Err(CommandFailure::usage(message));
     }
     match event {
         None => schedule.pause(until, why)?,
         Some(event) => schedule.pause_event(event, until, why)?,
     }
     let (what, until) = (pause_target(schedule, event), time_of(until, &Zone::UTC, now));
-    let of = event.map_or_else(String::new, |event| format!(" {}", OneLine(event)));
+    let resume = resume_line(event, arguments);
     let is_pattern = event.is_some_and(|event| event.contains('*'));
     let note = if is_pattern { "; this is one name, not a pattern: `pause` without a name pauses all" } else { "" };
-    Ok(CommandAnswer::text(format!("{what} is paused until {until}; `resume{of}` ends it{note}")))
+    Ok(CommandAnswer::text(format!("{what} is paused until {until}; `{resume}` ends it{note}")))
+}
+
+/// Returns the command that ends a pause, as a line for a shell. If the user gave `--schedule`, the line has it, too.
+fn resume_line(event: Option<&str>, arguments: &ArgMatches) -> String {
+    // A program with a schedule of its own has no such argument.
+    let is_known = arguments.try_contains_id("schedule").is_ok();
+    let is_given = is_known && arguments.value_source("schedule") == Some(ValueSource::CommandLine);
+    let schedule = is_given.then(|| format!(" --schedule {}", shell_word(text(arguments, "schedule"))));
+    let event = event.map_or_else(String::new, |event| format!(" {}", shell_word(event)));
+    format!("resume{event}{}", schedule.unwrap_or_default())
+}
+
+/// Returns a name as one word for a shell: in single quotes if a character of the name may have a meaning there.
+fn shell_word(name: &str) -> String {
+    let name = OneLine(name).to_string();
+    let is_plain = |char: char| char.is_alphanumeric() || "-_./:@%+,".contains(char);
+    if name.chars().all(is_plain) { name } else { format!("'{}'", name.replace('\'', r"'\''")) }
 }
 
 /// Returns the schedule or the event of a pause, as a text. The text always names the schedule, because a pause stops
@@ -331,7 +349,7 @@ fn default_application(arguments: &ArgMatches) -> &'static str {
     }
 }
 
-fn resume(schedule: &Schedule, event: Option<&str>, default: &str) -> Answered {
+fn resume(schedule: &Schedule, event: Option<&str>, arguments: &ArgMatches) -> Answered {
     let was_paused = match event {
         None => schedule.resume()?,
         Some(event) => schedule.resume_event(event)?,
@@ -340,13 +358,15 @@ fn resume(schedule: &Schedule, event: Option<&str>, default: &str) -> Answered {
     if was_paused {
         return Ok(CommandAnswer::text(format!("{what} is resumed")));
     }
-    let other = |(name, _): &(String, Pause)| format!("; its event {0} is paused: write `resume {0}`", OneLine(name));
+    let line = |event: Option<&str>| resume_line(event, arguments);
+    let other =
+        |(name, _): &(String, Pause)| format!("; its event {} is paused: write `{}`", OneLine(name), line(Some(name)));
     let others: String = match event {
         None => schedule.paused_events().unwrap_or_default().iter().map(other).collect(),
-        Some(_) if schedule.paused()?.is_some() => "; the whole schedule is paused: write `resume`".to_owned(),
+        Some(_) if schedule.paused()?.is_some() => format!("; the whole schedule is paused: write `{}`", line(None)),
         Some(_) => String::new(),
     };
-    let others = if others.is_empty() { default } else { &others };
+    let others = if others.is_empty() { default_application(arguments) } else { &others };
     Ok(CommandAnswer::text(format!("{what} was not paused{others}")).with_code(FAILED))
 }
 

@@ -9,7 +9,7 @@ use clap::ArgMatches;
 use super::answer::{Answered, CommandAnswer, CommandFailure, FAILED, say};
 use super::arguments::{duration_of, text};
 use crate::base::error::MutexError;
-use crate::base::escape::OneLine;
+use crate::base::escape::{Chain, OneLine};
 use crate::lease::holder::Holder;
 use crate::lease::label::this_host;
 use crate::lease::name::{MutexName, UNLOCK};
@@ -37,7 +37,7 @@ const PAUSE: Duration = Duration::from_millis(300);
 ///
 /// `hint` returns the end of the message for a name that is not held.
 pub(super) fn unlock(stores: &[&dyn EventMutex], arguments: &ArgMatches, hint: impl FnOnce() -> String) -> Answered {
-    let name = MutexName::lease(text(arguments, "name")).map_err(|error| CommandFailure::usage(&error))?;
+    let name = MutexName::lease(text(arguments, "name")).map_err(|error| CommandFailure::usage(Chain(&error)))?;
     let mut held = None;
     for store in stores {
         if store.exists(&name)? {

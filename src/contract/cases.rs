@@ -1,7 +1,7 @@
 //! The list of all cases.
 
 use super::harness::Harness;
-use super::subject::{CaseResult, Subject};
+use super::subject::{CaseResult, IntoCaseResult, Subject};
 
 mod admitting;
 mod contention;
@@ -21,7 +21,7 @@ pub(super) type Case<H> = fn(&Subject<H>) -> CaseResult;
 macro_rules! table {
     (($harness:ident) $($concept:ident { $($case:ident)* })*) => {
         vec![$($(
-            (stringify!($case), (|subject| CaseResult::from($concept::$case(subject))) as Case<$harness>),
+            (stringify!($case), (|subject| $concept::$case(subject).case_result()) as Case<$harness>),
         )*)*]
     };
 }

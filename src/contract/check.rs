@@ -12,7 +12,7 @@ use super::case_timeout::{Calls, Patience};
 use super::cases::{self, Case, processes};
 use super::child::{self, EntryPoint, Role};
 use super::harness::Harness;
-use super::subject::{CaseResult, Subject};
+use super::subject::{CaseResult, DoesNotApply, Subject};
 use crate::base::lock::lock;
 
 /// Runs all cases in order, and prints a line for each case. Use this in a program without a test harness.
@@ -66,11 +66,11 @@ pub fn check<H: Harness>(make: impl Fn() -> H) -> Result<(), Failed> {
     let (mut passed, mut failed) = (0, Vec::new());
     for (name, case) in &cases {
         match run(name, *case, make(), EntryPoint::Program) {
-            Ok(CaseResult::Passed) => {
+            Ok(Ok(())) => {
                 passed += 1;
                 println!("{name}: passed");
             }
-            Ok(CaseResult::DoesNotApply(why)) => println!("{name}: does not apply, {why}"),
+            Ok(Err(DoesNotApply(why))) => println!("{name}: does not apply, {why}"),
             Err(panic) => {
                 println!("{name}: FAILED");
                 failed.push((*name, message(&*panic).to_owned()));
@@ -139,8 +139,8 @@ pub fn run_as_test<H: Harness>(case: &str, module: &str, harness: H) {
         .find(|(name, _)| *name == case)
         .unwrap_or_else(|| panic!("no case has the name {case}, although the tests are made from the list of cases"));
     match run(name, function, harness, EntryPoint::test_in(module)) {
-        Ok(CaseResult::Passed) => {}
-        Ok(CaseResult::DoesNotApply(why)) => println!("does not apply, {why}"),
+        Ok(Ok(())) => {}
+        Ok(Err(DoesNotApply(why))) => println!("does not apply, {why}"),
         Err(panic) => {
             eprintln!("{name}: {}", message(&*panic));
             panic::resume_unwind(panic);

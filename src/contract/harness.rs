@@ -64,8 +64,9 @@ pub trait Harness: Sized + Send + Sync + 'static {
     }
 
     /// Returns the term of the leases that the suite lets expire. It is also the shortest time that the suite lets
-    /// pass. The term must be long enough for a few round trips on a busy machine. If a case was so slow that a lease
-    /// ended before the case could read the lease, the case tries again. The default is 250 milliseconds.
+    /// pass. The term must be long enough for a few round trips on a busy machine, and not longer than five seconds. If
+    /// a case was so slow that a lease ended before the case could read the lease, the case tries again. The default is
+    /// 250 milliseconds.
     fn short_term(&self) -> Term {
         Term::new(Duration::from_millis(250)).expect("250 milliseconds are a term")
     }

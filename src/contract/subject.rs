@@ -19,16 +19,30 @@ use crate::store::event_mutex::{EventMutex, batch::Batch, batch::Slot, lifeline:
 use crate::time::{clock::Clock, clock::moment::Moment};
 
 /// The result of a case that did not panic.
-pub(super) enum CaseResult {
-    Passed,
-    DoesNotApply(&'static str),
+pub(super) type CaseResult = Result<(), DoesNotApply>;
+
+/// The reason why a case does not apply to a store.
+pub(super) struct DoesNotApply(pub(super) &'static str);
+
+/// The type that a case returns. It is `()` if the case applies to all stores.
+pub(super) trait IntoCaseResult {
+    fn case_result(self) -> CaseResult;
 }
 
-impl From<()> for CaseResult {
-    fn from((): ()) -> Self {
-        Self::Passed
+impl IntoCaseResult for CaseResult {
+    fn case_result(self) -> CaseResult {
+        self
     }
 }
+
+impl IntoCaseResult for () {
+    fn case_result(self) -> CaseResult {
+        Ok(())
+    }
+}
+
+/// The limit of [`Harness::short_term`]. With longer terms, a case would exceed its time limit.
+const LONGEST_SHORT_TERM: Duration = Duration::from_secs(5);
 
 pub(super) struct Subject<H: Harness> {
     pub(super) harness: H,
@@ -48,6 +62,12 @@ impl<H: Harness> Subject<H> {
 
     /// Makes the subject for a role in a case of another process. All names begin with `run`, as in that case.
     pub(super) fn of_run(harness: H, entry: EntryPoint, calls: Calls, run: String) -> Self {
+        let short = harness.short_term();
+        assert!(
+            short.get() <= LONGEST_SHORT_TERM,
+            "the harness has a `short_term` of {:?}: a case waits for several of these terms, so return at most {LONGEST_SHORT_TERM:?}",
+            short.get()
+        );
         let (mutex, clock) = (Watched::new(harness.mutex(), calls.clone()), harness.clock());
         Self { harness, mutex, clock, entry, calls, run, keeps_holders: OnceLock::new() }
     }
@@ -283,25 +303,23 @@ impl<H: Harness> Subject<H> {
         })
     }
 
-    /// Returns the reason why a case does not apply, or `None` if the store says that it can extend leases. Another
-    /// case checks whether that is true.
-    pub(super) fn can_not_extend(&self) -> Option<CaseResult> {
-        (!self.mutex.describe().can_extend())
-            .then_some(CaseResult::DoesNotApply("the store can't extend a lease, and says so"))
+    /// Returns an error if the store says that it can't extend leases. Another case checks whether that is true.
+    pub(super) fn can_extend(&self) -> CaseResult {
+        let none = DoesNotApply("the store can't extend a lease, and says so");
+        self.mutex.describe().can_extend().then_some(()).ok_or(none)
     }
 
-    /// Returns the reason why a case does not apply, or `None` if the store can break leases. Fails if the store can do
-    /// so only sometimes.
-    pub(super) fn can_not_break(&self) -> Option<CaseResult> {
+    /// Returns an error if the store can't break leases. Fails if the store can do so only sometimes.
+    pub(super) fn can_break(&self) -> CaseResult {
         let lease = self.create(&self.name("whether leases are broken"));
         let held = self.mutex.break_lease(lease.name()).map(|held| held.is_some());
         let free = self.mutex.break_lease(lease.name()).map(|held| held.is_some());
         let promise = "a store that can't break leases says so each time";
         match (&held, &free) {
-            (Ok(true), Ok(false)) => None,
+            (Ok(true), Ok(false)) => Ok(()),
             (Err(held), Err(free)) if held.is_unsupported() && free.is_unsupported() => {
                 self.releases(&lease);
-                Some(CaseResult::DoesNotApply("the store can't break a lease, and says so"))
+                Err(DoesNotApply("the store can't break a lease, and says so"))
             }
             _ => broken(
                 promise,
@@ -316,13 +334,13 @@ impl<H: Harness> Subject<H> {
         answered("lifeline", lease.name(), self.mutex.lifeline(lease))
     }
 
-    /// Returns the reason why a case does not apply, or `None` if the store gives a [`Lifeline`] for a lease.
-    pub(super) fn gives_no_lifeline(&self) -> Option<CaseResult> {
+    /// Returns an error if the store gives no [`Lifeline`] for a lease.
+    pub(super) fn gives_lifelines(&self) -> CaseResult {
         let lease = self.create(&self.name("whether lifelines are given"));
         let lifeline = self.lifeline(&lease);
         self.releases(&lease);
-        let none = CaseResult::DoesNotApply("the store gives no lifeline: it can't tell whether a process lives");
-        lifeline.is_none().then_some(none)
+        let none = DoesNotApply("the store gives no lifeline: it can't tell whether a process lives");
+        lifeline.map(drop).ok_or(none)
     }
 
     /// Repeats `attempt`, each time with another name, until it returns an answer. On a busy machine, an answer of the

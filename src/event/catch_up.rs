@@ -15,13 +15,14 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 
-use super::protection::{Protection, claim::MINUTE, queue_markers::Queue};
+use super::protection::{Protection, claim::MINUTE};
 use crate::base::lock::lock;
 use crate::lease::name::MutexName;
 use crate::outcome::skip_reason::SkipReason;
-use crate::time::{clock::Clock, clock::moment::Moment, timetable::Timetable};
+use crate::time::timetable::{Timetable, windows::Windows};
+use crate::time::{clock::Clock, clock::moment::Moment};
 
 /// The rule by which an event makes up for missed occurrences, and the state of its latest occurrences in this process.
 pub(crate) struct CatchUp {
@@ -32,6 +33,8 @@ pub(crate) struct CatchUp {
     /// The marker that shows since when the store has known the event. `None`: the event has no `catch_up`, and only
     /// occurrences that waited in its queue are made up for.
     pub(crate) marker: Option<MutexName>,
+    /// The windows of the event. An occurrence outside of them was not missed.
+    windows: Windows,
     known: Mutex<KnownRuns>,
 }
 
@@ -52,25 +55,22 @@ struct KnownRuns {
 const RELIED_ON_FOR: Duration = Duration::from_secs(60 * 60);
 
 impl CatchUp {
-    /// Makes the rule for an event with `catch_up` or `catch_up_all`. `None`: the event makes no claims, so the store
-    /// does not know which occurrences were run.
-    pub(crate) fn new(
-        window: Duration,
-        most: usize,
+    /// Makes the rule of an event. `asked` has the window and the number of occurrences of `catch_up` or
+    /// `catch_up_all`. `None`: the event has neither of them, and no queue.
+    pub(super) fn new(
+        asked: Option<(Duration, usize)>,
         event: &Arc<str>,
         protection: &Protection,
         timetable: &Timetable,
+        windows: Windows,
     ) -> Option<Self> {
-        let claim = protection.claim.as_ref()?;
-        let all = if most > 1 { ", all" } else { "" };
-        let text = format!("seen {}, {claim}, {}s{all}", timetable.in_words_and_zone(), window.as_secs_f64());
-        let marker = protection.mutex.mark(Arc::clone(event), text);
-        Some(Self { window, most, marker: Some(marker), known: Mutex::default() })
-    }
-
-    /// Makes the rule for an event without `catch_up`. Only occurrences that waited in `queue` are made up for.
-    pub(crate) fn of_queue(queue: &Queue) -> Self {
-        Self { window: queue.within, most: 1, marker: None, known: Mutex::default() }
+        let marker = asked.zip(protection.claim).map(|((window, most), claim)| {
+            let all = if most > 1 { ", all" } else { "" };
+            let text = format!("seen {}, {claim}, {}s{all}", timetable.in_words_and_zone(), window.as_secs_f64());
+            protection.mutex.mark(Arc::clone(event), text)
+        });
+        let (window, most) = asked.or_else(|| Some((protection.queue.as_ref()?.within, 1)))?;
+        Some(Self { window, most, marker, windows, known: Mutex::default() })
     }
 
     /// Returns the occurrences that may have been missed at `minute`, the oldest first, and notes them as in progress.
@@ -87,10 +87,14 @@ impl CatchUp {
             return Vec::new();
         }
         let mut known = lock(&self.known);
+        let open_for = TimeDelta::from_std(self.window + timetable.jitter.longest()).unwrap_or(TimeDelta::MAX);
+        let earliest = minute.checked_sub_signed(open_for).unwrap_or(DateTime::<Utc>::MIN_UTC);
+        let last_up_to = |latest: DateTime<Utc>| timetable.last_in(&self.windows, earliest, latest);
+        let last_before = |next: DateTime<Utc>| last_up_to(next - TimeDelta::seconds(1));
         let (latest, count) = match due {
             Some(_) if self.most == 1 => return Vec::new(), // Only the latest occurrence runs: the due occurrence.
-            Some(due) => (timetable.previous(due), self.most - 1),
-            None => (timetable.latest_started(minute), self.most),
+            Some(due) => (last_before(due), self.most - 1),
+            None => (timetable.latest_started(minute).and_then(last_up_to), self.most),
         };
         let may_be_missed = |occurrence: DateTime<Utc>| {
             (self.marker.is_some() || known.queued == Some(occurrence))
@@ -105,7 +109,7 @@ impl CatchUp {
         for looked_at in 1..=count {
             let Some(occurrence) = latest.filter(|latest| is_open(*latest)) else { break };
             missed.extend(may_be_missed(occurrence).then_some(occurrence));
-            latest = if looked_at < count { timetable.previous(occurrence) } else { None };
+            latest = if looked_at < count { last_before(occurrence) } else { None };
         }
         missed.reverse();
         known.in_progress.extend(&missed);
@@ -140,7 +144,7 @@ impl CatchUp {
     /// of the occurrence. It ends when the next occurrence starts or when the window ends, whichever is earlier. A
     /// minute is added, because ticks check only once a minute.
     pub(crate) fn claim_lookup_time(&self, timetable: &Timetable, occurrence: DateTime<Utc>) -> Duration {
-        let next_start = timetable.next(occurrence).map(|next| timetable.start_of(next));
+        let next_start = timetable.next_in(&self.windows, occurrence).map(|next| timetable.start_of(next));
         let until_next = next_start.and_then(|next| (next - timetable.start_of(occurrence)).to_std().ok());
         until_next.map_or(self.window, |until_next| until_next.min(self.window)) + MINUTE
     }

@@ -259,9 +259,7 @@ impl Event {
         let longest_catch_up = all.map(|(window, _)| window + MINUTE).unwrap_or_default();
         let claim_window = usual_window.max(longest_wait).max(longest_catch_up);
         check_live_claims(claim_window, protection.claim, timetable.period())?;
-        let catch_up =
-            catch_up.and_then(|(window, most)| CatchUp::new(window, most, &self.name, &protection, &timetable));
-        let catch_up = catch_up.or_else(|| protection.queue.as_ref().map(CatchUp::of_queue));
+        let catch_up = CatchUp::new(catch_up, &self.name, &protection, &timetable, windows_of(&self.filters));
         let definition = Definition {
             name: self.name,
             work: self.work,

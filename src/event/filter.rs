@@ -31,10 +31,6 @@ impl Filter {
             Self::Call(_, allows) => allows(tick),
         }
     }
-
-    fn window(&self) -> Option<Window> {
-        if let Self::Window(window) = self { Some(*window) } else { None }
-    }
 }
 
 /// Shows the condition with the method that added it: `between 08:00 and 17:00`, `when`.
@@ -60,7 +56,8 @@ pub(crate) fn named(filters: &[Filter], at: usize) -> String {
 }
 
 pub(super) fn windows_of(filters: &[Filter]) -> Windows {
-    Windows(filters.iter().filter_map(Filter::window).collect())
+    let window = |filter: &Filter| if let Filter::Window(window) = filter { Some(*window) } else { None };
+    Windows(filters.iter().filter_map(window).collect())
 }
 
 /// Returns whether `text` can be the name of an environment: not a list, a pattern or a line of a file.

@@ -312,14 +312,16 @@ impl HeldLease {
         });
     }
 
-    /// Notes the release of the lease, so that no renewal begins any more. Returns the lease with its last deadline, if
-    /// the deadline has changed since the grant. The caller must wake the waiting tasks, without holding a lock.
+    /// Notes the release of the lease, so that no renewal begins any more. Returns the lease with its last deadline. A
+    /// lost lease has the deadline of its grant. The caller must wake the waiting tasks, without holding a lock.
     pub(crate) fn begin_release(&self) -> Option<Lease> {
         let mut state = self.state();
-        let (LeaseState::HeldUntil(until) | LeaseState::Released(until)) = state.lease else { return None };
-        state.lease = LeaseState::Released(until);
-        let deadline = until.plus(self.stopping);
-        self.lease().filter(|lease| lease.deadline() != deadline).map(|lease| lease.held_until(deadline))
+        let mut lease = self.lease().cloned();
+        if let LeaseState::HeldUntil(until) | LeaseState::Released(until) = state.lease {
+            state.lease = LeaseState::Released(until);
+            lease = lease.map(|lease| lease.held_until(until.plus(self.stopping)));
+        }
+        lease
     }
 
     /// Returns the time that is left of the minimum hold. `None`: no time is left, or the lease is lost. A released lease

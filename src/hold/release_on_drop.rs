@@ -48,9 +48,9 @@ impl ReleaseOnDrop {
             return None;
         }
         let minimum_hold = self.held.minimum_hold_left();
-        let renewed = self.held.begin_release();
+        let lease = self.held.begin_release();
         self.held.signal.wake();
-        let lease = renewed.or_else(|| self.held.lease().cloned())?;
+        let lease = lease?;
         if minimum_hold.is_some() {
             self.held.wait_for_renewal(lease.deadline());
         }

@@ -17,21 +17,22 @@ use super::renewal_plan::{DueRenewals, Plan, PlannedJob, RenewalAnswers};
 use super::timer_thread::TimerThread;
 use crate::base::lock::lock;
 use crate::base::{catch_panic::contain, error::MutexError, per_process::PerProcess, threads};
-use crate::lease::{holder::Holder, name::MutexName, request::Lease, store_id::StoreId, term::Renewal};
+use crate::lease::{holder::Holder, request::Lease, store_id::StoreId, term::Renewal};
 use crate::observe::notice::{About, Step};
 use crate::observe::tell::{notice_queue::NoticeQueue, notice_queue::Posted, trace};
 use crate::outcome::run_record::RunId;
 use crate::store::described_store::Store;
-use crate::store::event_mutex::held::Names;
 use crate::store::event_mutex::{attempted_extension, batch::Slot, description::Scope};
 use crate::time::clock::{Clock, Waiting};
 use crate::time::{clock::manual::Wake, clock::moment::Moment};
 
 #[cfg(feature = "tokio")]
 pub(crate) mod call_permits;
+mod stop_requests;
 
 #[cfg(feature = "tokio")]
 use call_permits::CallPermits;
+use stop_requests::{log_no_requests, read_stop_requests};
 
 /// The time that a task gets to stop after its timeout, before a warning is logged.
 const OVERDUE_AFTER: Duration = Duration::from_secs(5);
@@ -150,7 +151,10 @@ impl RenewalThread {
         // From now on, the clock of a test stands still until the new thread has done its first work.
         let waiting = self.clock.waiting(self);
         waiting.is_needed();
-        threads::start(name, move || work(&renewal_thread, waiting))
+        threads::start(name, move || {
+            waiting.begins();
+            work(&renewal_thread, waiting);
+        })
     }
 
     /// Performs the job. Returns the store's answers to a renewal, one for each lease, or an empty list for any other
@@ -217,30 +221,10 @@ impl RenewalThread {
         answers
     }
 
-    /// Reads the requests to stop from the store, and cancels the runs that are asked to stop. Returns whether the
-    /// store has answered.
+    /// Cancels the runs that are asked to stop. Returns whether the store has answered.
     fn read_stop_requests(&self, runs: &[Arc<HeldLease>]) -> bool {
-        let marker = |held: &Arc<HeldLease>| {
-            let lease = held.lease().expect("only a run with a lease is in the plan");
-            lease.name().request_to_stop(lease.token())
-        };
-        let markers: Vec<MutexName> = runs.iter().map(marker).collect();
         let Some(store) = self.timer.change(|plan| (plan.store(), None)).0 else { return true };
-        let found = match store.held(Names::Each(&markers)) {
-            Err(error) if error.is_unsupported() => return true,
-            Err(error) if error.is_outage() => return false,
-            // The store has answered, but could not read all markers. Now each marker is read by a separate request, so
-            // that an unreadable marker does not hide the others.
-            Err(_) => markers.iter().flat_map(|marker| store.held(Names::of(marker)).unwrap_or_default()).collect(),
-            Ok(found) => found,
-        };
-        for request in found {
-            for (held, _) in runs.iter().zip(&markers).filter(|(_, marker)| *marker == request.name()) {
-                held.ask_to_stop(request.holder().cloned());
-                self.post_reason(held);
-            }
-        }
-        true
+        read_stop_requests(&*store, runs, |held| self.post_reason(held))
     }
 
     fn read_ended(self: &Arc<Self>, is_answered: bool) {
@@ -282,10 +266,6 @@ fn report_on(due: &DueRenewals, answers: &[Result<bool, MutexError>]) -> Option<
     })
 }
 
-fn log_no_requests(error: &io::Error) {
-    trace::no_thread("requests to stop", "runs are not asked to stop", error);
-}
-
 #[cfg(unix)]
 impl EndsWithProcess for RenewalThread {
     fn begin(&self, by: usize) {
@@ -317,7 +297,7 @@ mod tests {
     use std::task::{self, Context, Poll, Waker};
 
     use super::*;
-    use crate::lease::{request::LeaseRequest, term::Term};
+    use crate::lease::{name::MutexName, request::LeaseRequest, term::Term};
     use crate::outcome::cancel::CancelReason;
     use crate::store::event_mutex::EventMutex;
     use crate::store::{event_mutex::admission::Grant, memory::MemoryMutex};

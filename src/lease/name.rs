@@ -9,7 +9,7 @@ use chrono::{DateTime, Utc};
 
 use super::token::FencingToken;
 use crate::base::error::debug_as_display;
-use crate::base::escape::{percent_decoded, steers_or_hides};
+use crate::base::escape::{decoded_text, steers_or_hides};
 use crate::time::clock::shown::Rfc3339;
 
 /// The name of one entry in a store. There are four kinds of names. `Display` writes a text that a store can use as the
@@ -183,8 +183,7 @@ impl MutexName {
     /// Parses the text of a marker. Any byte of a part may be written as `%XX`, because stores encode more characters
     /// than `Display` does. Returns `None` if the text is not that of a marker.
     pub(crate) fn read_mark(text: &str) -> Option<Self> {
-        let mut parts =
-            text.strip_prefix("mark/")?.split('/').map(|part| String::from_utf8(percent_decoded(part)?).ok());
+        let mut parts = text.strip_prefix("mark/")?.split('/').map(decoded_text);
         let (mutex, event, mark) = (parts.next()??, parts.next()??, parts.next()??);
         let name = Self::lease(mutex).ok().filter(|_| parts.next().is_none())?;
         Some(name.mark(event, mark))

@@ -287,7 +287,7 @@ impl Lease {
     }
 
     /// Returns this lease with another deadline.
-    pub(crate) fn held_until(&self, deadline: Moment) -> Self {
-        Self { deadline, ..self.clone() }
+    pub(crate) fn held_until(self, deadline: Moment) -> Self {
+        Self { deadline, ..self }
     }
 }

@@ -15,6 +15,18 @@ pub(crate) struct CommandExit {
     pub(crate) file: Option<Arc<Path>>,
 }
 
+/// Returns the signal that ended a process. `None`: the process has exited.
+#[cfg(unix)]
+pub(crate) fn signal_of(status: ExitStatus) -> Option<i32> {
+    std::os::unix::process::ExitStatusExt::signal(&status)
+}
+
+/// Returns `None`, because this system has no signals.
+#[cfg(not(unix))]
+pub(crate) fn signal_of(_: ExitStatus) -> Option<i32> {
+    None
+}
+
 /// An exit status in words: `exited with 3`, `ended by signal 9 (SIGKILL)`.
 pub(crate) struct Exited(pub(crate) ExitStatus);
 

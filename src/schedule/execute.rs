@@ -15,7 +15,7 @@ use super::report::Entry;
 use super::tick_plan::planned_run::PlannedRun;
 use crate::lease::store_id::StoreId;
 use crate::outcome::skip_reason::SkipReason;
-use crate::task::{event_task::Work, runtime};
+use crate::task::{event_task::Work, future_task::FutureTask, runtime};
 
 mod awaited_runs;
 mod in_background;
@@ -37,16 +37,13 @@ use workers::start_thread;
 /// the futures of the runs. If the runtime has no other thread, it can't poll a future. So a run whose task is a future
 /// of this runtime fails, and its task is not started.
 pub(crate) fn run_planned(planned: Vec<PlannedRun<'_>>) -> Vec<Entry> {
-    let driven = planned.iter().find_map(|run| match &run.event.work {
-        Work::Future(task) => Some((runtime::here().filter(|here| task.is_driven_by(*here))?, run)),
-        Work::Callback(_) | Work::Command(_) => None,
-    });
-    let run = || run_all(&planned);
+    let is_driven_here = |task: &FutureTask| runtime::here().is_some_and(|here| task.is_driven_by(here));
+    let driven = planned.iter().find(|run| matches!(&run.event.work, Work::Future(task) if is_driven_here(task)));
     match driven {
-        None => run(),
-        Some((here, driven)) => runtime::block(run).unwrap_or_else(|run| {
-            let _ = driven.context.blocked.set(here);
-            run();
+        None => run_all(&planned),
+        Some(driven) => runtime::block(|blocked| {
+            let _ = blocked.map(|runtime| driven.context.blocked.set(runtime)); // The loop may have set it.
+            run_all(&planned);
         }),
     }
     entries_of(planned)

@@ -224,15 +224,12 @@ impl Entry {
         self.verdict.is_failure()
     }
 
-    /// Returns the verdict in words, with all times in the event's zone.
-    fn verdict_in_zone(&self) -> String {
-        let late = self.missed_by.map_or_else(String::new, |late| format!("{} late: ", HumanDuration(late)));
-        late + &Reading(&self.verdict, &|at| time_in(&self.zone, at)).to_string()
-    }
-
-    /// Returns the verdict in words. If the `Display` of a user's error panics, the text says so.
+    /// Returns the verdict in words, with all times in the event's zone. If the `Display` of a user's error panics, the
+    /// text says so.
     fn verdict_cell(&self) -> String {
-        contain(|| self.verdict_in_zone()).unwrap_or_else(|message| {
+        let late = self.missed_by.map_or_else(String::new, |late| format!("{} late: ", HumanDuration(late)));
+        let verdict = Reading(&self.verdict, &|at| time_in(&self.zone, at));
+        contain(|| late + &verdict.to_string()).unwrap_or_else(|message| {
             format!("its result cannot be shown: formatting an error panicked: {}", Lines(message))
         })
     }

@@ -28,7 +28,7 @@ use crate::event::protection::claim::CLAIM_MARGIN;
 use crate::observe::notice::{About, Step};
 use crate::observe::tell::trace;
 use crate::outcome::skip_reason::SkipReason;
-use crate::time::{tick::Tick, zone::Zone};
+use crate::time::{clock::moment::Moment, tick::Tick, zone::Zone};
 
 pub(crate) mod backfill;
 
@@ -55,9 +55,10 @@ impl Schedule {
     /// # }
     /// ```
     pub fn run_due(&self, now: DateTime<Utc>) -> Report {
+        let began = self.clock.moment();
         let plan = self.events.registry().plan_tick(now, DateTime::<Utc>::MIN_UTC);
         self.warn_of_repetition(&plan);
-        let report = self.tick(&plan, None);
+        let report = self.tick(&plan, began, None);
         self.finish_run_log();
         report
     }
@@ -101,6 +102,8 @@ impl Schedule {
     /// # }
     /// ```
     pub fn run_due_since(&self, last: DateTime<Utc>, now: DateTime<Utc>) -> Report {
+        // All minutes have one beginning: if the events of a minute take long, the later minutes are late.
+        let began = self.clock.moment();
         let instant = TimeDelta::nanoseconds(1);
         let longest = TimeDelta::from_std(CLAIM_MARGIN).unwrap_or_default() + instant;
         let earliest = now.checked_sub_signed(longest).unwrap_or(DateTime::<Utc>::MIN_UTC);
@@ -113,7 +116,7 @@ impl Schedule {
             let next = since + instant;
             let until = now.min(Tick::at(next, &Zone::UTC).next_minute() - instant).max(next);
             let plan = registry.plan_tick(until, since).carried_out_at(now);
-            entries.extend(self.tick(&plan, None).into_entries());
+            entries.extend(self.tick(&plan, began, None).into_entries());
             since = until;
         }
         self.finish_run_log();
@@ -169,6 +172,7 @@ impl Schedule {
     /// paused event does not run. `None`: the event was not due in the last five minutes.
     #[cfg(feature = "cli")]
     pub(crate) fn run_last_due(&self, name: &str, now: DateTime<Utc>) -> Result<Option<Entry>, UnknownEvent> {
+        let began = self.clock.moment();
         let (registry, due) = (self.events.registry(), self.last_due(name, now)?);
         let event = registry.index_of(name)?;
         let report = due.map(|due| {
@@ -177,7 +181,7 @@ impl Schedule {
                 catch_up.begin(due);
             }
             let (due, maybe_missed) = (vec![(event, timetable.tick(due, due))], Vec::new());
-            self.tick(&TickPlan { registry: Arc::clone(&registry), now, due, maybe_missed }, None)
+            self.tick(&TickPlan { registry: Arc::clone(&registry), now, due, maybe_missed }, began, None)
         });
         self.finish_run_log();
         Ok(report.and_then(|report| report.into_entries().pop()))
@@ -204,14 +208,11 @@ impl Schedule {
     /// the two times. `false` if the event is unknown.
     #[cfg(feature = "cli")]
     pub(crate) fn is_claimed_repetition(&self, name: &str, now: DateTime<Utc>) -> Result<bool, MutexError> {
-        let registry = self.events.registry();
-        let Ok(event) = registry.index_of(name) else { return Ok(false) };
-        let zone = &registry.events[event].timetable.zone;
+        let Ok(event) = self.event(name) else { return Ok(false) };
+        let zone = &event.timetable.zone;
         let first = zone.first_showing(zone.at(now).naive_local());
         let Some(due) = self.last_due(name, first).ok().flatten().filter(|_| first < now) else { return Ok(false) };
-        let context = TickContext::new(self, &registry, StartedBy::Timetable);
-        let planned = PlannedRun::new(event, registry.events[event].timetable.tick(now, due), &context);
-        planned.claim.as_ref().map_or(Ok(false), |(claim, _)| planned.store.mutex.exists(claim))
+        event.claim(due).map_or(Ok(false), |((claim, _), _)| event.store.mutex.exists(&claim))
     }
 
     /// Runs one event on the caller's thread, outside of a tick.
@@ -239,12 +240,13 @@ impl Schedule {
         }
     }
 
-    /// Performs the planned runs, or skips them because of `refusal`. Passes the report to `on_report`.
-    pub(super) fn tick(&self, plan: &TickPlan, refusal: Option<&SkipReason>) -> Report {
+    /// Performs the planned runs, or skips them because of `refusal`. Passes the report to `on_report`. `began` is the
+    /// moment at which the clock showed the time of the plan.
+    pub(super) fn tick(&self, plan: &TickPlan, began: Moment, refusal: Option<&SkipReason>) -> Report {
         if plan.is_empty() {
             return Report::new(plan.now, Vec::new(), self.shutdown.as_ref());
         }
-        let report = self.run_plan(plan, refusal);
+        let report = self.run_plan(plan, began, refusal);
         if let Some(call) = self.on_report.as_ref().filter(|_| !report.entries().is_empty())
             && let Err(message) = contain(|| call(&report))
         {
@@ -253,12 +255,12 @@ impl Schedule {
         report
     }
 
-    fn run_plan(&self, plan: &TickPlan, refusal: Option<&SkipReason>) -> Report {
+    fn run_plan(&self, plan: &TickPlan, began: Moment, refusal: Option<&SkipReason>) -> Report {
         let TickPlan { registry, now, due, maybe_missed } = plan;
         let _ticking = self.shutdown.as_ref().map(Shutdown::tick);
         let span = trace::tick_span(*now, due.len());
         let _in_span = span.enter();
-        let context = TickContext { now: *now, ..TickContext::new(self, registry, StartedBy::Timetable) };
+        let context = TickContext { now: *now, began, ..TickContext::new(self, registry, StartedBy::Timetable) };
         let planned_runs = due.iter().map(|(event, tick)| PlannedRun::new(*event, *tick, &context));
         let mut planned_runs: Vec<_> = planned_runs.collect();
         let is_one_event = |run: &PlannedRun<'_>, next: &PlannedRun<'_>| ptr::eq(run.event, next.event);
@@ -292,7 +294,7 @@ impl Schedule {
     /// Returns the due and the missed runs, in the order in which their events were added.
     fn with_missed<'a>(plan: &TickPlan, due: Vec<PlannedRun<'a>>, context: &'a TickContext<'a>) -> Vec<PlannedRun<'a>> {
         if !context.schedule.is_shutting_down() {
-            write_markers(&due);
+            write_markers(due.iter().map(|run| run.event), context);
         }
         let mut planned_runs: Vec<(usize, PlannedRun<'a>)> =
             plan.due.iter().map(|(event, _)| *event).zip(due).collect();

@@ -16,13 +16,12 @@ use super::shutdown::Shutdown;
 use super::tick_context::{StartedBy, TickContext};
 use super::tick_plan::TickPlan;
 use super::tick_plan::missed_check::write_markers;
-use super::tick_plan::planned_run::PlannedRun;
 use crate::base::lock::lock;
 use crate::base::{catch_panic::contain, threads};
 use crate::observe::notice::{About, Step};
 use crate::outcome::skip_reason::SkipReason;
-use crate::task::{event_task::Work, future_task::RuntimeId, runtime};
-use crate::time::clock::wall_plus;
+use crate::task::{event_task::Work, runtime};
+use crate::time::clock::{moment::Moment, wall_plus};
 use crate::time::{tick::Tick, zone::Zone};
 
 #[cfg(feature = "tokio")]
@@ -49,7 +48,8 @@ impl Schedule {
     /// for their next occurrence after the start of the loop. Otherwise a service that is restarted within a minute
     /// would run the events of that minute twice. Only events with [`on_one_server`](crate::Event::on_one_server) or
     /// [`once_per`](crate::Event::once_per) run at the start, too, if they were due in the minute before it: their
-    /// claims prevent a second run.
+    /// claims prevent a second run. (Claims in a [`MemoryMutex`](crate::MemoryMutex) end with their process, so events
+    /// in such a store do not run at the start.)
     ///
     /// Each tick has its own thread, so that an event that takes five minutes does not delay later ticks. If the system
     /// has no thread for a tick, its events are skipped as [`NoThread`](crate::SkipReason::NoThread). Without
@@ -88,47 +88,7 @@ impl Schedule {
     /// # fn main() {}
     /// ```
     pub fn work(&self, shutdown: &Shutdown) {
-        let (drops_reports, blocked) = (self.on_report.is_none(), self.blocked_here());
-        let schedule = Self { drops_reports, blocked, ..self.clone().with_shutdown(shutdown) };
-        // The whole loop counts as one tick, so that the process does not end before the loop.
-        let _working = shutdown.tick();
-        schedule.tell_begin();
-        thread::scope(|scope| {
-            let waiting = Arc::new(shutdown.waiting(&schedule.clock));
-            let watch = schedule.events.watch(&schedule.clock, shutdown.waker(&waiting));
-            let (_, EventsUntil { until: begin, registry }) = schedule.events.see(&watch);
-            let mut progress = TickProgress::begin(begin);
-            // `Schedule::tick` passes each report to `on_report`. So the threads can drop the reports.
-            let notices = LoopNotices::start(scope);
-            let threads = TickThreads { scope, schedule: &schedule, report: &drop, notices };
-            let plan = registry.plan_tick(begin, begin - TimeDelta::minutes(1)).only_claimed();
-            threads.write_markers(registry);
-            threads.tick(plan, Duration::ZERO);
-            while !shutdown.is_triggered() {
-                // The monotonic clock is read before the wall clock. So a delay between the two reads makes the loop
-                // wake up early, and not late.
-                let moment = schedule.clock.moment();
-                let (past, present) = schedule.events.see(&watch);
-                let now = present.until;
-                threads.notices.tell_alive(&schedule.observers);
-                if !past.is_empty() {
-                    threads.write_markers(Arc::clone(&present.registry));
-                }
-                if let Some(since) = progress.tick(now, |after, until| schedule.log_missed_minutes(after, until)) {
-                    for plan in plan_ticks(&past, &present, since) {
-                        let late = plan.lateness();
-                        threads.tick(plan, late);
-                    }
-                }
-                let rest = Self::rest(&present.registry, &progress, now);
-                drop((past, present));
-                shutdown.sleep_unless(|| watch.has_changes(), moment.plus(rest), &waiting);
-            }
-            // When this call returns, the application notices the shutdown. So it gets the rest of the drain, and then
-            // the grace, for its own work.
-            shutdown.mark_seen();
-        });
-        self.finish_run_log_of_loop();
+        self.block_here(|schedule| schedule.run_loop(shutdown));
     }
 
     /// Runs one minute, for a binary that cron starts every minute. First, this does what [`run_due`](Self::run_due)
@@ -151,36 +111,39 @@ impl Schedule {
     /// ```
     pub fn run_minute(&self, now: DateTime<Utc>) -> Report {
         let end = Tick::at(now, &Zone::UTC).next_minute();
+        let last_second = end - TimeDelta::seconds(1);
         let registry = self.events.registry();
         // The call for the previous minute has run the occurrences before this minute.
         let before_it = Tick::at(now, &Zone::UTC).occurrence() - TimeDelta::seconds(1);
         let next_after = |now| registry.due_index.next_look(now).filter(|next| *next < end);
+        let (first, began) = (now, self.clock.moment());
         if next_after(now).is_none() {
-            let report = self.tick(&registry.plan_tick(now, before_it), None);
+            let report = self.tick(&registry.plan_tick(now, before_it), began, None);
             self.finish_run_log();
             return report;
         }
-        let schedule = Self { blocked: self.blocked_here(), ..self.clone() };
-        let (first, began) = (now, self.clock.moment());
         let shutdown = self.shutdown.clone().unwrap_or_default();
         let _working = shutdown.tick();
         let reports = Mutex::new(Vec::new());
         let report = |report| lock(&reports).push(report);
-        thread::scope(|scope| {
-            let waiting = shutdown.waiting(&self.clock);
-            let threads = TickThreads { scope, schedule: &schedule, report: &report, notices: LoopNotices::default() };
-            let (mut now, mut since) = (first, before_it);
-            while now < end {
-                threads.tick(registry.plan_tick(now, since), Duration::ZERO);
-                let Some(next) = next_after(now) else { break };
-                let moment = began.plus((next - first).to_std().unwrap_or_default());
-                if shutdown.sleep_until(moment, &waiting) {
-                    break;
+        let tick_to_the_end = |schedule: &Self| {
+            thread::scope(|scope| {
+                let waiting = shutdown.waiting(&self.clock);
+                let threads = TickThreads { scope, schedule, report: &report, notices: LoopNotices::default() };
+                let (mut now, mut since, mut moment) = (first, before_it, began);
+                loop {
+                    threads.tick(registry.plan_tick(now, since), moment, Duration::ZERO);
+                    let Some(next) = next_after(now) else { break };
+                    if shutdown.sleep_until(began.plus((next - first).to_std().unwrap_or_default()), &waiting) {
+                        break;
+                    }
+                    (since, moment) = (now, self.clock.moment());
+                    // If the thread wakes up after the minute, its last occurrences run nevertheless.
+                    now = wall_plus(first, moment.since(began)).min(last_second);
                 }
-                since = now;
-                now = wall_plus(first, self.clock.moment().since(began));
-            }
-        });
+            });
+        };
+        self.block_here(tick_to_the_end);
         self.finish_run_log_of_loop();
         let mut reports = reports.into_inner().unwrap_or_else(PoisonError::into_inner);
         reports.sort_by_key(Report::at);
@@ -188,13 +151,67 @@ impl Schedule {
         Report::new(first, entries, self.shutdown.as_ref())
     }
 
-    /// Returns the runtime of this thread, if an event has a future on it, and the runtime has no other thread. A loop
-    /// on this thread blocks the runtime, so that no future ends.
-    fn blocked_here(&self) -> Option<RuntimeId> {
-        let here = runtime::here()?;
-        let is_driven = |work: &Work| matches!(work, Work::Future(task) if task.is_driven_by(here));
-        let is_used = self.events.registry().events.iter().any(|event| is_driven(&event.work));
-        (is_used && runtime::block(|| ()).is_err()).then_some(here)
+    /// Runs the loop of [`work`](Self::work).
+    fn run_loop(&self, shutdown: &Shutdown) {
+        let schedule = Self { drops_reports: self.on_report.is_none(), ..self.clone().with_shutdown(shutdown) };
+        // The whole loop counts as one tick, so that the process does not end before the loop.
+        let _working = shutdown.tick();
+        schedule.tell_begin();
+        thread::scope(|scope| {
+            let waiting = Arc::new(shutdown.waiting(&schedule.clock));
+            let moment = schedule.clock.moment();
+            let watch = schedule.events.watch(&schedule.clock, shutdown.waker(&waiting));
+            let (_, EventsUntil { until: begin, registry }) = schedule.events.see(&watch);
+            let mut progress = TickProgress::begin(begin);
+            // `Schedule::tick` passes each report to `on_report`. So the threads can drop the reports.
+            let notices = LoopNotices::start(scope);
+            let threads = TickThreads { scope, schedule: &schedule, report: &drop, notices };
+            let plan = registry.plan_tick(begin, begin - TimeDelta::minutes(1)).only_claimed();
+            threads.write_markers(registry);
+            threads.tick(plan, moment, Duration::ZERO);
+            while !shutdown.is_triggered() {
+                // The monotonic clock is read before the wall clock. So a delay between the two reads makes the loop
+                // wake up early, and not late.
+                let moment = schedule.clock.moment();
+                let (past, present) = schedule.events.see(&watch);
+                let now = present.until;
+                threads.notices.tell_alive(&schedule.observers);
+                if !past.is_empty() {
+                    threads.write_markers(Arc::clone(&present.registry));
+                }
+                if let Some(since) = progress.tick(now, |after, until| schedule.log_missed_minutes(after, until)) {
+                    for plan in plan_ticks(&past, &present, since) {
+                        let late = plan.lateness();
+                        threads.tick(plan, moment, late);
+                    }
+                }
+                let rest = Self::rest(&present.registry, &progress, now);
+                drop((past, present));
+                shutdown.sleep_unless(|| watch.has_changes(), moment.plus(rest), &waiting);
+            }
+            // When this call returns, the application notices the shutdown. So it gets the rest of the drain, and then
+            // the grace, for its own work.
+            shutdown.mark_seen();
+        });
+        self.finish_run_log_of_loop();
+    }
+
+    /// Calls `body`, which blocks this thread. If the thread belongs to a runtime with other threads, these drive the
+    /// tasks meanwhile. If the runtime has no other thread, `body` gets a schedule that knows the blocked runtime, and
+    /// starts no task of that runtime.
+    fn block_here<T>(&self, body: impl FnOnce(&Self) -> T) -> T {
+        let has_future_on = |here| {
+            let is_driven = |work: &Work| matches!(work, Work::Future(task) if task.is_driven_by(here));
+            self.events.registry().events.iter().any(|event| is_driven(&event.work))
+        };
+        // On a runtime of one thread, the attempt to block prints a panic. So it is made only if an event needs it.
+        if !runtime::here().is_some_and(|here| runtime::has_workers() || has_future_on(here)) {
+            return body(self);
+        }
+        runtime::block(|blocked| match blocked {
+            None => body(self),
+            Some(_) => body(&Self { blocked, ..self.clone() }),
+        })
     }
 
     /// Returns how long the loop sleeps at `now`: until the next tick, but not longer than a minute.
@@ -202,15 +219,6 @@ impl Schedule {
         let next = registry.due_index.next_look(progress.ticked_until(now));
         let rest = next.and_then(|next| (next - now).to_std().ok());
         rest.map_or(LONGEST_SLEEP, |rest| rest.min(LONGEST_SLEEP))
-    }
-
-    /// Writes the markers of all events with `catch_up`. A marker shows since when the store knows the event.
-    fn write_all_markers(&self, registry: &Registry) {
-        let (context, now) = (TickContext::new(self, registry, StartedBy::Timetable), self.clock.now());
-        let tick = |event: usize| Tick::at(now, &registry.events[event].timetable.zone);
-        let planned_runs: Vec<_> =
-            registry.catch_up_events.iter().map(|event| PlannedRun::new(*event, tick(*event), &context)).collect();
-        write_markers(&planned_runs);
     }
 }
 
@@ -237,17 +245,20 @@ fn plan_ticks(past: &[EventsUntil], present: &EventsUntil, mut since: DateTime<U
 }
 
 impl TickThreads<'_, '_> {
-    /// Writes the markers of the events in `registry` on the thread of the notices, so that the loop does not wait for
-    /// the stores.
+    /// Writes the markers of the events in `registry`. A marker shows since when the store knows the event. The thread of
+    /// the notices writes them, so that the loop does not wait for the stores.
     fn write_markers(&self, registry: Arc<Registry>) {
         let schedule = self.schedule;
-        self.notices.tell(move || schedule.write_all_markers(&registry));
+        self.notices.tell(move || {
+            let context = TickContext::new(schedule, &registry, StartedBy::Timetable);
+            write_markers(registry.catch_up_events.iter().map(|event| &*registry.events[*event]), &context);
+        });
     }
 
     /// Runs a tick on a separate thread, if anything is planned. If the system has no thread, the events of the tick
     /// are skipped, because a task that hangs on this thread would stop the loop. Panics of tasks and hooks are caught
     /// elsewhere. If a subscriber of `tracing` panics, the loop continues.
-    fn tick(&self, plan: TickPlan, late: Duration) {
+    fn tick(&self, plan: TickPlan, began: Moment, late: Duration) {
         if plan.is_empty() {
             return;
         }
@@ -257,11 +268,11 @@ impl TickThreads<'_, '_> {
             if late >= LATE {
                 schedule.observers.tell(About::default(), &Step::TickLate(late));
             }
-            report(schedule.tick(&ticked, None));
+            report(schedule.tick(&ticked, began, None));
         };
         if let Err(error) = threads::start_in(self.scope, "soloist-tick", move || _ = contain(tick)) {
             let reason = SkipReason::NoThread(error.to_string().into());
-            self.notices.tell(move || report(schedule.tick(&plan, Some(&reason))));
+            self.notices.tell(move || report(schedule.tick(&plan, began, Some(&reason))));
         }
     }
 }

@@ -131,6 +131,12 @@ impl Shutdown {
         self
     }
 
+    /// Returns the drain: how long runs may continue after the shutdown has begun.
+    #[cfg(feature = "cli")]
+    pub(crate) fn drain(&self) -> Duration {
+        self.state.lock().drain()
+    }
+
     /// Sets the grace for all handles of this shutdown: how long runs may take to stop after the drain. After the
     /// shutdown has begun, this has no effect. Commands are killed a second before the grace is over, or at once if the
     /// grace is shorter than a second.

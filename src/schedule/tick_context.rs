@@ -22,7 +22,7 @@ pub(crate) struct TickContext<'a> {
     pub(crate) started_by: StartedBy<'a>,
     /// Whether events run even if their filters refuse them. But an event for another environment never runs.
     pub(crate) past_filters: bool,
-    /// When the tick began.
+    /// The beginning of the tick: the moment at which the clock showed the time of the tick.
     pub(crate) began: Moment,
     /// The time of the tick, or `MIN_UTC` if the runs belong to no tick. If an event has a jitter, the `Tick` of its
     /// run has an earlier time than this: the delay by the jitter is subtracted there.

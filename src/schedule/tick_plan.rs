@@ -7,6 +7,7 @@ use chrono::{DateTime, Utc};
 
 use super::schedule::registry::Registry;
 use crate::event::definition::Definition;
+use crate::store::event_mutex::description::Scope;
 use crate::time::tick::Tick;
 
 pub(crate) mod missed_check;
@@ -34,10 +35,13 @@ impl TickPlan {
         late.and_then(|late| late.to_std().ok()).unwrap_or_default()
     }
 
-    /// Returns the plan with only the due events that make claims. For these, a claim shows whether the occurrence has
-    /// already run.
+    /// Returns the plan with only the due events whose claims outlast this process. For these, a claim shows whether an
+    /// earlier process has run the occurrence.
     pub(super) fn only_claimed(mut self) -> Self {
-        self.due.retain(|(event, _)| self.registry.events[*event].protection.claim.is_some());
+        self.due.retain(|(event, _)| {
+            let Definition { protection, store, .. } = &*self.registry.events[*event];
+            protection.claim.is_some() && store.scope != Scope::Process
+        });
         self
     }
 

@@ -85,49 +85,35 @@ pub fn connect(url: &str) -> Result<Arc<dyn EventMutex>, ConnectError> {
     }
 }
 
-/// A store in a database, for the command `create-table`.
+/// The tables of a store in a database, for the command `create-table`.
 #[cfg(feature = "cli")]
-pub(crate) enum Database {
-    #[cfg(feature = "mysql")]
-    Mysql(MysqlMutex),
-    #[cfg(feature = "postgres")]
-    Postgres(PostgresMutex),
+pub(crate) struct DatabaseTables {
+    /// The SQL statements that make the tables.
+    pub(crate) schema: String,
+    /// Makes the tables.
+    pub(crate) create: Box<dyn FnOnce() -> Result<(), MutexError>>,
 }
 
 #[cfg(feature = "cli")]
-impl Database {
-    /// Returns the store that `url` names, without connecting to it.
-    pub(crate) fn at(url: &str) -> Result<Self, ConnectError> {
+impl DatabaseTables {
+    /// Returns the tables of the store that `url` names, without connecting to the store.
+    pub(crate) fn of(url: &str) -> Result<Self, ConnectError> {
         let (scheme, _) = split_scheme(url)?;
         match kind_of(&scheme)? {
             #[cfg(feature = "mysql")]
-            "mysql" => Ok(Self::Mysql(MysqlMutex::new(url).map_err(refused)?)),
+            "mysql" => {
+                let store = MysqlMutex::new(url).map_err(refused)?;
+                Ok(Self { schema: store.schema().to_owned(), create: Box::new(move || store.create_table()) })
+            }
             #[cfg(feature = "postgres")]
-            "postgres" => Ok(Self::Postgres(PostgresMutex::new(url).map_err(refused)?)),
+            "postgres" => {
+                let store = PostgresMutex::new(url).map_err(refused)?;
+                Ok(Self { schema: store.schema().to_owned(), create: Box::new(move || store.create_table()) })
+            }
             "memory" | "file" | "redis" | "redis-tls" => {
                 Err(refused(format!("a store with the scheme {scheme} has no table, and needs none")))
             }
             feature => Err(not_built_in(&scheme, feature)),
-        }
-    }
-
-    /// Makes the tables.
-    pub(crate) fn create_table(&self) -> Result<(), MutexError> {
-        match *self {
-            #[cfg(feature = "mysql")]
-            Self::Mysql(ref store) => store.create_table(),
-            #[cfg(feature = "postgres")]
-            Self::Postgres(ref store) => store.create_table(),
-        }
-    }
-
-    /// Returns the SQL statements that make the tables.
-    pub(crate) fn schema(&self) -> &str {
-        match *self {
-            #[cfg(feature = "mysql")]
-            Self::Mysql(ref store) => store.schema(),
-            #[cfg(feature = "postgres")]
-            Self::Postgres(ref store) => store.schema(),
         }
     }
 }

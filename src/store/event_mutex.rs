@@ -22,7 +22,7 @@ pub(crate) mod run_log;
 pub(crate) mod warning;
 
 use admission::{Admission, Admitted, Grant};
-use batch::{Batch, LeaseRelease, Slot, answer_each, attempted_release, no_answer, released};
+use batch::{Batch, LeaseRelease, Slot, answer_each, attempted_release, fill_each, no_answer, released};
 use delegate::delegate;
 use description::Description;
 use held::{Held, Names};
@@ -254,7 +254,7 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     fn extend(&self, leases: &mut [Slot<Lease, bool>], term: Term) {
         match self.inner() {
             Some(inner) => inner.extend(leases, term),
-            None => leases.iter_mut().for_each(|slot| slot.fill(Err(MutexError::unsupported("extend a lease")))),
+            None => fill_each(leases, |_| Err(MutexError::unsupported("extend a lease"))),
         }
     }
 
@@ -414,12 +414,14 @@ impl Admission {
 }
 
 impl Batch {
-    /// Asks `mutex` to carry out the batch. Fills the slots that the store leaves empty.
-    pub(crate) fn ask<M: EventMutex + ?Sized>(&mut self, mutex: &M) {
+    /// Asks `mutex` to carry out the batch. Fills the slots that the store leaves empty. Returns the first error that
+    /// concerns the store as a whole.
+    pub(crate) fn ask<M: EventMutex + ?Sized>(&mut self, mutex: &M) -> Option<&MutexError> {
         let panic = contain(|| mutex.carry_out(self)).err();
         if !self.is_answered() {
             self.settle_unanswered(mutex, panic.as_ref());
         }
+        self.outage()
     }
 
     #[cold]
@@ -443,6 +445,17 @@ impl Batch {
             perhaps_ours.ask(mutex);
             perhaps_ours.log_releases();
         }
+    }
+}
+
+/// Acquires a name by an admission of this name alone, for a store that decides on whole admissions.
+pub(crate) fn create_by_admission<M: EventMutex + ?Sized>(
+    mutex: &M,
+    request: &LeaseRequest,
+) -> Result<Option<Lease>, MutexError> {
+    match Admission::of(request.clone()).ask(mutex)? {
+        Admitted::Granted(grant) => Ok(Some(request.granted(grant.token()))),
+        _ => Ok(None),
     }
 }
 
@@ -479,12 +492,12 @@ pub(crate) fn admit_in_steps<M: EventMutex + ?Sized>(mutex: &M, admission: &Admi
     {
         return Ok(Admitted::ClaimTaken(holder(mutex, claim.name())));
     }
-    let mut grant = Grant { lease: None, claim: None, token: FencingToken::new(0) };
+    let mut grant = Grant { lease: None, claim: None };
     if let Some(request) = admission.lease() {
-        let Some(lease) = create_or_release(mutex, request)? else {
+        grant.lease = create_or_release(mutex, request)?;
+        if grant.lease.is_none() {
             return Ok(Admitted::LeaseTaken(holder(mutex, request.name())));
-        };
-        grant = Grant::of(lease);
+        }
     }
     if let Some(request) = admission.claim() {
         let answer = ask_store(|| admission.attempted(), || create_or_release(mutex, request));
@@ -492,7 +505,6 @@ pub(crate) fn admit_in_steps<M: EventMutex + ?Sized>(mutex: &M, admission: &Admi
             grant.lease.iter().for_each(|lease| release_unused(mutex, lease));
             return answer.map(|_| Admitted::ClaimTaken(holder(mutex, request.name())));
         };
-        grant.token = grant.lease.as_ref().map_or(claim.token(), Lease::token);
         grant.claim = Some(claim);
     }
     Ok(Admitted::Granted(grant))

@@ -47,13 +47,13 @@ use std::iter;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::event_mutex::{EventMutex, run_log::RunLog};
+use super::event_mutex::{EventMutex, create_by_admission, run_log::RunLog};
 use crate::base::error::MutexError;
 use crate::base::lock::lock;
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::{name::MutexName, owner::Owner, term::Term};
 use crate::store::event_mutex::admission::{Admission, Admitted};
-use crate::store::event_mutex::batch::{Batch, LeaseRelease, Slot, answer_each};
+use crate::store::event_mutex::batch::{Batch, LeaseRelease, Slot, answer_each, fill_each};
 use crate::store::event_mutex::description::{Description, Scope};
 use crate::store::event_mutex::held::{Held, Names};
 #[cfg(unix)]
@@ -242,6 +242,13 @@ impl FileMutex {
         Ok(Arc::clone(&directory))
     }
 
+    /// Returns the files of each mutex that has a file of this kind.
+    fn paths_with(&self, kind: &str) -> io::Result<Vec<MutexPaths>> {
+        let directory = self.directory()?;
+        let files = files_of(self.dir(), |found| found == kind)?;
+        Ok(files.iter().map(|file| MutexPaths::beside(Arc::clone(&directory), file)).collect())
+    }
+
     fn life_locks(&self) -> MutexGuard<'_, LifeLocks> {
         lock(&self.shared.life_locks)
     }
@@ -287,10 +294,6 @@ impl FileMutex {
         Ok(answer)
     }
 
-    fn decide_on(&self, admission: &Admission, deadline: Moment) -> Result<Admitted, MutexError> {
-        self.admit(admission, deadline).map_err(|error| error.while_trying_to("admit", admission.name()))
-    }
-
     /// Runs `action` on the mutex of `name`, under the lock of the mutex. Returns `absent` if the mutex was never
     /// requested.
     fn on_mutex<T>(
@@ -319,11 +322,9 @@ impl FileMutex {
     /// out.
     fn list(&self, names: Names<'_>) -> Result<Vec<Held>, MutexError> {
         let failed = |error: FileError| error.while_trying_to("list", "leases");
-        let of_directory = |error| failed(FileError::of_directory(self.dir())(error));
-        let directory = self.directory().map_err(of_directory)?;
+        let all = self.paths_with(STATE).map_err(FileError::of_directory(self.dir())).map_err(failed)?;
         let (deadline, mut held) = (lock_deadline(), Vec::new());
-        for path in files_of(self.dir(), |kind| kind == STATE).map_err(of_directory)? {
-            let paths = MutexPaths::beside(Arc::clone(&directory), &path);
+        for paths in all {
             match self.held_in(paths, deadline, names).map_err(failed) {
                 Err(error) if error.is_outage() => return Err(error),
                 found => held.extend(found.unwrap_or_default()),
@@ -336,10 +337,10 @@ impl FileMutex {
     /// [`health::warnings`] warns of them.
     #[cfg(unix)]
     fn unusable_states(&self) -> io::Result<Vec<StoreWarning>> {
-        let (directory, deadline, mut warnings) = (self.directory()?, lock_deadline(), Vec::new());
-        for path in files_of(self.dir(), |kind| kind == STATE)? {
-            if directory.file(&path).is_ok() {
-                let found = self.held_in(MutexPaths::beside(Arc::clone(&directory), &path), deadline, Names::Each(&[]));
+        let (deadline, mut warnings) = (lock_deadline(), Vec::new());
+        for paths in self.paths_with(STATE)? {
+            if paths.open_if_there(STATE).is_ok() {
+                let found = self.held_in(paths, deadline, Names::Each(&[]));
                 warnings.extend(found.err().map(|error| StoreWarning::new(error.in_words())));
             }
         }
@@ -432,10 +433,7 @@ impl FileMutexBuilder {
 
 impl EventMutex for FileMutex {
     fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
-        match self.decide_on(&Admission::of(request.clone()), lock_deadline())? {
-            Admitted::Granted(grant) => Ok(Some(request.granted(grant.token()))),
-            _ => Ok(None),
-        }
+        create_by_admission(self, request)
     }
 
     fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
@@ -460,15 +458,16 @@ impl EventMutex for FileMutex {
         answer_each(releases, &mut outage, LeaseRelease::attempted, |asked| {
             self.release(asked.lease(), asked.minimum_hold(), deadline)
         });
-        answer_each(admissions, &mut outage, Admission::attempted, |admission| self.decide_on(admission, deadline));
+        answer_each(admissions, &mut outage, Admission::attempted, |admission| {
+            self.admit(admission, deadline).map_err(|error| error.while_trying_to("admit", admission.name()))
+        });
     }
 
     fn extend(&self, leases: &mut [Slot<Lease, bool>], term: Term) {
         let deadline = lock_deadline();
-        for slot in leases {
-            let ours = self.renew(slot.asked(), term, deadline);
-            slot.fill(ours.map_err(|error| error.while_trying_to("extend", slot.asked().name())));
-        }
+        fill_each(leases, |lease| {
+            self.renew(lease, term, deadline).map_err(|error| error.while_trying_to("extend", lease.name()))
+        });
     }
 
     /// Returns a lifeline for a lease. Claims and markers have no life file, and so no lifeline: they end with their

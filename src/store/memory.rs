@@ -13,7 +13,7 @@ mod memory_run_log;
 
 use memory_run_log::MemoryRunLog;
 
-use super::event_mutex::EventMutex;
+use super::event_mutex::{EventMutex, create_by_admission};
 use crate::base::error::MutexError;
 use crate::base::lock::lock;
 use crate::lease::holder::Holder;
@@ -21,9 +21,10 @@ use crate::lease::label::Label;
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::{name::MutexName, owner::Owner, term::Term, token::FencingToken};
 use crate::store::event_mutex::admission::{Admission, Admitted};
+use crate::store::event_mutex::batch::{Batch, Slot, fill_each};
 use crate::store::event_mutex::description::{Description, Scope};
 use crate::store::event_mutex::held::{Held, Names};
-use crate::store::event_mutex::{batch::Batch, batch::Slot, run_log::RunLog};
+use crate::store::event_mutex::run_log::RunLog;
 use crate::time::clock::{Clock, moment::Moment, wall_plus};
 
 /// A store in the memory of one process; [`Schedule::in_process`](crate::Schedule::in_process) uses this store.
@@ -193,14 +194,7 @@ impl MemoryEntry {
 
 impl EventMutex for MemoryMutex {
     fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
-        self.decide(|state, now| {
-            if state.live(request.name(), now).is_some() {
-                return Ok(None);
-            }
-            let token = state.next_token(&self.clock);
-            state.hold(request, token, now);
-            Ok(Some(request.granted(token)))
-        })
+        create_by_admission(self, request)
     }
 
     fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
@@ -222,25 +216,16 @@ impl EventMutex for MemoryMutex {
     fn carry_out(&self, batch: &mut Batch) {
         let (releases, admissions) = batch.slots_mut();
         self.decide(|state, now| {
-            for slot in releases {
-                let until = slot.asked().minimum_hold().map_or(now, |term| now.plus(term.get()));
-                let is_own = state.move_end(slot.asked().lease(), until, now);
-                slot.fill(Ok(is_own));
-            }
-            for slot in admissions {
-                let admitted = state.admit(slot.asked(), &self.clock, now);
-                slot.fill(Ok(admitted));
-            }
+            fill_each(releases, |asked| {
+                let until = asked.minimum_hold().map_or(now, |term| now.plus(term.get()));
+                Ok(state.move_end(asked.lease(), until, now))
+            });
+            fill_each(admissions, |asked| Ok(state.admit(asked, &self.clock, now)));
         });
     }
 
     fn extend(&self, leases: &mut [Slot<Lease, bool>], term: Term) {
-        self.decide(|state, now| {
-            for slot in leases {
-                let is_own = state.move_end(slot.asked(), now.plus(term.get()), now);
-                slot.fill(Ok(is_own));
-            }
-        });
+        self.decide(|state, now| fill_each(leases, |lease| Ok(state.move_end(lease, now.plus(term.get()), now))));
     }
 
     fn held(&self, names: Names<'_>) -> Result<Vec<Held>, MutexError> {

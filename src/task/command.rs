@@ -24,7 +24,8 @@ use super::process_not_unix::{Leader, ProcessAlone as Processes};
 use super::run::Run;
 use crate::base::{escape::OneLine, escape::Quoted, threads};
 use crate::outcome::cancel::{CancelReason, Cancelled};
-use crate::outcome::{command_exit::CommandExit, fault::Fault};
+use crate::outcome::command_exit::{CommandExit, signal_of};
+use crate::outcome::fault::Fault;
 use crate::time::clock::shown::Rfc3339;
 
 /// A command: a program or a line for the shell, and its options.
@@ -61,6 +62,14 @@ const BUILT_IN: [&str; 9] = [".", "cd", "exec", "export", "set", "source", "ulim
 impl Command {
     pub(crate) fn new(program: OsString, arguments: Option<Vec<OsString>>) -> Self {
         Self { program, arguments, directory: None, environment: Vec::new(), output: None, in_place: false }
+    }
+
+    /// Returns whether Ctrl-C ended a command that takes the place of this process. Ctrl-C may have reached the command
+    /// alone, because the command has the terminal. But the user meant this process, too.
+    pub(crate) fn was_interrupted(&self, fault: &Fault) -> bool {
+        /// The number of SIGINT, on all systems.
+        const INTERRUPT: i32 = 2;
+        self.in_place && matches!(fault, Fault::Exited(status) if signal_of(*status) == Some(INTERRUPT))
     }
 
     /// Returns an error if the command or one of its options is invalid.

@@ -33,19 +33,30 @@ pub(crate) fn here() -> Option<RuntimeId> {
     None
 }
 
-/// Makes a call that blocks this thread. Meanwhile the other threads of the runtime drive the tasks. If the runtime has
-/// no other thread, the function does not make `call`, and returns `call` in `Err`. On such a runtime, `block_in_place`
-/// panics. So the function first tries `block_in_place` with an empty closure, and catches the panic.
+/// Returns whether the runtime of this thread has threads of its own, which drive its tasks.
 #[cfg(feature = "tokio")]
-pub(crate) fn block<T, C: FnOnce() -> T>(call: C) -> Result<T, C> {
-    use tokio::task::block_in_place;
-    if contain(|| block_in_place(|| ())).is_ok() { Ok(block_in_place(call)) } else { Err(call) }
+pub(crate) fn has_workers() -> bool {
+    use tokio::runtime::{Handle, RuntimeFlavor};
+    Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() != RuntimeFlavor::CurrentThread)
 }
 
 #[cfg(not(feature = "tokio"))]
-#[expect(clippy::unnecessary_wraps, reason = "with tokio, the call may be refused")]
-pub(crate) fn block<T, C: FnOnce() -> T>(call: C) -> Result<T, C> {
-    Ok(call())
+pub(crate) fn has_workers() -> bool {
+    false
+}
+
+/// Makes a call that blocks this thread. Meanwhile the other threads of the runtime drive the tasks. If the runtime has
+/// no other thread, `call` gets the id of the runtime: no task is driven there before the call ends. On such a runtime,
+/// `block_in_place` panics. So the function first tries `block_in_place` with an empty closure, and catches the panic.
+#[cfg(feature = "tokio")]
+pub(crate) fn block<T>(call: impl FnOnce(Option<RuntimeId>) -> T) -> T {
+    use tokio::task::block_in_place;
+    if contain(|| block_in_place(|| ())).is_ok() { block_in_place(|| call(None)) } else { call(here()) }
+}
+
+#[cfg(not(feature = "tokio"))]
+pub(crate) fn block<T>(call: impl FnOnce(Option<RuntimeId>) -> T) -> T {
+    call(None)
 }
 
 #[cfg(feature = "tokio")]

@@ -6,6 +6,8 @@
 # only after it has killed this script. On Linux, the signal URG also means that the scheduler has ended. This signal is
 # needed because a child that the scheduler forked may keep the input open.
 
+# The scheduler may have a PATH without `sleep`.
+PATH=$PATH:/usr/bin:/bin
 end() {
   trap '' URG
   [ -n "$group" ] || read -r group || exit 0

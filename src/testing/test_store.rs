@@ -12,10 +12,11 @@ use crate::lease::name::{InvalidName, MutexName};
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::term::Term;
 use crate::outcome::{run_record::RunRecord, run_record::skip_count::SkipCount};
-use crate::store::event_mutex::batch::{Batch, Slot};
+use crate::store::event_mutex::batch::{Batch, Slot, fill_each};
 use crate::store::event_mutex::description::{Description, Scope};
 use crate::store::event_mutex::held::{Held, Names};
 use crate::store::event_mutex::run_log::RunLog;
+use crate::store::event_mutex::warning::StoreWarning;
 use crate::store::event_mutex::{EventMutex, attempted_extension};
 use crate::store::memory::MemoryMutex;
 use crate::time::clock::{Clock, manual::ManualClock};
@@ -112,7 +113,8 @@ impl TestStore {
     }
 
     /// Claims this occurrence of an event that is [`on_one_server`](crate::Event::on_one_server), as if another server
-    /// had run the occurrence. The claim is not released.
+    /// had run the occurrence. The claim is not released. It is not the claim of an event with a
+    /// [`mutex_name`](crate::Event::mutex_name) or with [`once_per`](crate::Event::once_per).
     ///
     /// # Errors
     ///
@@ -185,15 +187,15 @@ impl EventMutex for TestStore {
         self.memory.clock()
     }
 
+    fn check(&self) -> Result<Vec<StoreWarning>, MutexError> {
+        self.answer(|| "check the store".to_owned(), MemoryMutex::check)
+    }
+
     fn carry_out(&self, batch: &mut Batch) {
         if self.is_out() {
             let (releases, admissions) = batch.slots_mut();
-            for slot in releases {
-                slot.fill(Err(unavailable(slot.asked().attempted())));
-            }
-            for slot in admissions {
-                slot.fill(Err(unavailable(slot.asked().attempted())));
-            }
+            fill_each(releases, |asked| Err(unavailable(asked.attempted())));
+            fill_each(admissions, |asked| Err(unavailable(asked.attempted())));
         } else {
             self.memory.carry_out(batch);
         }
@@ -202,9 +204,7 @@ impl EventMutex for TestStore {
 
     fn extend(&self, leases: &mut [Slot<Lease, bool>], term: Term) {
         if self.is_out() {
-            for slot in leases {
-                slot.fill(Err(unavailable(attempted_extension(slot.asked()))));
-            }
+            fill_each(leases, |lease| Err(unavailable(attempted_extension(lease))));
         } else {
             self.memory.extend(leases, term);
         }

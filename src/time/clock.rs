@@ -163,6 +163,13 @@ impl Waiting {
         }
     }
 
+    /// Notes that this value is used by this thread from now on.
+    pub(crate) fn begins(&self) {
+        if let Some(time) = &self.clock.0 {
+            time.begins(self.place);
+        }
+    }
+
     /// Notes that the thread has work, so that the clock of a test stops until the thread has done the work.
     pub(crate) fn is_needed(&self) {
         if let Some(time) = &self.clock.0 {

@@ -3,7 +3,7 @@
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
-use chrono::{Datelike, NaiveDateTime, Timelike};
+use chrono::{DateTime, Datelike, NaiveDateTime, NaiveTime, Timelike};
 
 mod calendar_day;
 pub(crate) mod error;
@@ -12,7 +12,7 @@ mod parse;
 mod refusal;
 mod words;
 
-use calendar_day::Date;
+use calendar_day::{bits_of_month_day, bits_of_weekday};
 use error::CrontabError;
 use field_set::{Field, FieldSet, InField};
 use refusal::{never_comes, refusal};
@@ -103,16 +103,8 @@ impl Crontab {
     /// bits of the result. The result is computed once for each zone and tick, and compared with every crontab of that
     /// zone.
     pub(crate) fn naming(civil: &(impl Datelike + Timelike)) -> Self {
-        let date = Date {
-            day: civil.day(),
-            last: civil.num_days_in_month().into(),
-            day_of_week: civil.weekday().num_days_from_sunday(),
-        };
-        Self::naming_minute(1 << civil.minute(), 1 << civil.hour(), 1 << civil.month(), date)
-    }
-
-    const fn naming_minute(minute: u128, hour: u128, month: u128, date: Date) -> Self {
-        Self { bits: [minute, hour, date.days_of_month(), month, date.days_of_week()], stars: 0 }
+        let (minute, hour, month) = (1 << civil.minute(), 1 << civil.hour(), 1 << civil.month());
+        Self { bits: [minute, hour, bits_of_month_day(civil), month, bits_of_weekday(civil)], stars: 0 }
     }
 
     /// Returns whether the crontab is due in the minute of `civil`, the time on a wall clock.
@@ -178,20 +170,11 @@ impl Crontab {
         FieldSet { bits: self.bits[field as usize], star: self.stars >> field as u8 & 1 != 0 }
     }
 
-    /// Returns whether the crontab is due on at least one date. The search tries each date on all days of the week,
-    /// because each date falls on each day of the week in some year.
+    /// Returns whether the crontab is due on at least one date. The search ends after 28 years, because each date has
+    /// then fallen on each day of the week.
     pub(crate) fn comes(&self) -> bool {
-        const MONTHS_OF_31_DAYS: u128 = 0b1_0101_1010_1010;
-        const MONTHS_OF_30_DAYS: u128 = 0b1010_0101_0000;
-        const FEBRUARY: u128 = 0b100;
-
-        let months = [(31, MONTHS_OF_31_DAYS), (30, MONTHS_OF_30_DAYS), (29, FEBRUARY), (28, FEBRUARY)];
-        let months = months.into_iter().filter(|(_, months)| self.get(Field::Month).bits & months != 0);
-        let mut dates = months.flat_map(|(last, months)| {
-            let days = (1..=last).flat_map(|day| (0..7).map(move |day_of_week| (day, day_of_week)));
-            days.map(move |(day, day_of_week)| Self::naming_minute(1, 1, months, Date { day, last, day_of_week }))
-        });
-        dates.any(|date| self.meets_date(&date))
+        let mut dates = DateTime::UNIX_EPOCH.date_naive().iter_days().take(28 * 366);
+        dates.any(|date| self.meets_date(&Self::naming(&date.and_time(NaiveTime::MIN))))
     }
 
     /// Returns whether one of the crontab's days of the month exists in one of the crontab's months. A 31st of February

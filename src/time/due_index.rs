@@ -214,7 +214,9 @@ impl SingleEvent {
         if since != DateTime::<Utc>::MIN_UTC {
             return since.timestamp() + 1..=second;
         }
-        let minute = Tick::at(now, &self.timetable.zone).occurrence().timestamp();
+        // The times of an interval are minutes of UTC, even if the zone's minutes begin at other seconds.
+        let zone = if self.timetable.interval.is_some() { &Zone::UTC } else { &self.timetable.zone };
+        let minute = Tick::at(now, zone).occurrence().timestamp();
         match self.timetable.jitter {
             _ if self.has_seconds => second - self.looks_back..=second,
             Jitter::NONE => minute..=second,
@@ -251,8 +253,7 @@ impl SingleEvent {
             return false;
         }
         let until = last + Quiet::LONGEST;
-        let next = self.timetable.starting_in(first..=until).next();
-        let next = next.map_or(until + 1, |occurrence| self.timetable.start_of(occurrence).timestamp());
+        let next = self.timetable.first_start_in(first..=until).map_or(until + 1, |next| next.timestamp());
         self.quiet.set(first, next - 1);
         last < next
     }
@@ -264,8 +265,7 @@ impl SingleEvent {
         if self.is_quiet(now.timestamp() + 1, next_minute.timestamp()) {
             return next_minute;
         }
-        let next = self.timetable.starting_in(now.timestamp() + 1..=next_minute.timestamp()).next();
-        next.map_or(next_minute, |occurrence| self.timetable.start_of(occurrence))
+        self.timetable.first_start_in(now.timestamp() + 1..=next_minute.timestamp()).unwrap_or(next_minute)
     }
 }
 

@@ -235,6 +235,8 @@ impl TimetableSpec {
             Some(format!("`{method}`, which sets the {} `{}`", field.name(), InField(field, set)))
         });
         let lost = lost.or_else(|| self.cycle.map(|cycle| format!("`{}`", method_of(cycle))));
+        let how_often = self.how_often.filter(|_| self.is_of_interval(Field::DayOfMonth));
+        let lost = lost.or_else(|| how_often.map(|method| format!("`{method}`")));
         let lost = lost.or_else(|| {
             self.at?;
             let ends = [("from", self.from), ("until", self.until)];

@@ -146,10 +146,24 @@ impl Timetable {
     /// Returns the occurrences that start in these seconds, oldest first.
     pub(crate) fn starting_in(&self, seconds: RangeInclusive<i64>) -> impl Iterator<Item = DateTime<Utc>> {
         let (begin, end) = (*seconds.start(), *seconds.end());
-        let first = self.next(instant_of(begin - self.jitter.longest_seconds() - 1));
+        let first = self.next(instant_of(begin - self.jitter.longest().as_secs().cast_signed() - 1));
         let occurrences = iter::successors(first, |occurrence| self.next(*occurrence));
         let occurrences = occurrences.take_while(move |occurrence| occurrence.timestamp() <= end);
         occurrences.filter(move |occurrence| seconds.contains(&self.start_of(*occurrence).timestamp()))
+    }
+
+    /// Returns the first start in these seconds. After a clock change, occurrences can be closer together than the
+    /// jitter is long. Then a later occurrence can start before an earlier one.
+    pub(crate) fn first_start_in(&self, seconds: RangeInclusive<i64>) -> Option<DateTime<Utc>> {
+        let mut first = None;
+        for occurrence in self.starting_in(seconds) {
+            if first.is_some_and(|first| first <= occurrence) {
+                break;
+            }
+            let start = self.start_of(occurrence);
+            first = Some(first.map_or(start, |first: DateTime<Utc>| first.min(start)));
+        }
+        first
     }
 
     /// Returns the last occurrence whose start is at `now` or before.
@@ -182,6 +196,29 @@ impl Timetable {
                 minutes => after = self.last_second_closed(time, minutes),
             }
         }
+    }
+
+    /// Returns the last occurrence from `earliest` to `latest` inside these windows.
+    pub(crate) fn last_in(
+        &self,
+        windows: &Windows,
+        earliest: DateTime<Utc>,
+        latest: DateTime<Utc>,
+    ) -> Option<DateTime<Utc>> {
+        let mut second = latest.timestamp();
+        while second >= earliest.timestamp() {
+            let local = self.zone.at(instant_of(second)).time();
+            if !windows.are_open_at(local) {
+                second -= i64::from(local.second()) + 1; // the end of the minute before
+                continue;
+            }
+            let occurrence = self.last_up_to(second).filter(|occurrence| *occurrence >= earliest)?;
+            if windows.are_open_at(self.zone.at(occurrence).time()) {
+                return Some(occurrence);
+            }
+            second = occurrence.timestamp();
+        }
+        None
     }
 
     /// Returns the last second before the windows can be open again. Without a clock change, the windows open `minutes`

@@ -1,7 +1,8 @@
 //! The history of a round: the lines that each worker wrote down, and the faults.
 
 use std::ops::Range;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use soloist::EventMutex;
@@ -144,10 +145,20 @@ impl Life {
     }
 }
 
-/// Returns the runs that the log of a store has of these events.
+/// Returns the runs that the log of a store has of these events. The store is well, but the machine may be too busy for its first
+/// answers.
 pub(crate) fn logged(store: &impl EventMutex, events: &[String]) -> Vec<Logged> {
+    const PATIENCE: Duration = Duration::from_secs(60);
+
     let log = store.run_log().expect("each store of ours keeps one");
-    let runs = events.iter().flat_map(|event| log.runs(event).expect("the store is well again"));
+    let began = Instant::now();
+    let runs_of = |event: &String| loop {
+        match log.runs(event) {
+            Err(_) if began.elapsed() < PATIENCE => thread::sleep(Duration::from_millis(20)),
+            answer => return answer.expect("the store is well again"),
+        }
+    };
+    let runs = events.iter().flat_map(runs_of);
     let logged = runs.map(|run| Logged {
         event: run.event().to_owned(),
         occurrence: run.occurrence().to_rfc3339_opts(SecondsFormat::AutoSi, true),

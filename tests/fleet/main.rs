@@ -18,7 +18,6 @@ mod crew;
 mod failovers;
 mod fire;
 mod history;
-mod lateness;
 mod made_up;
 mod operators;
 mod plan;
@@ -26,6 +25,9 @@ mod site;
 mod soak;
 mod table;
 mod threads;
+
+#[path = "../it/lateness.rs"]
+mod lateness;
 
 #[path = "../it/worker_log.rs"]
 mod worker_log;

@@ -15,7 +15,7 @@ use crate::servers::proxy::{Behind, Fault as OnTheWay, Proxy};
 use crate::servers::redis::Redis;
 use crate::servers::replication::{Replicated, is_primary};
 use crate::servers::sentinel::Sentinels;
-use crate::support::example;
+use crate::support::{example, patient_url};
 
 pub(crate) enum Site {
     /// A directory, which has no server.
@@ -85,7 +85,8 @@ impl Site {
     pub(crate) fn create_table(&self) {
         let Self::Server { database: Some(url), .. } = self else { return };
         let mut worker = Command::new(worker_program(0));
-        let output = worker.args(["--store", url, "--create-table", "--ticks", "0"]).output().expect("it runs");
+        let output =
+            worker.args(["--store", &patient_url(url), "--create-table", "--ticks", "0"]).output().expect("it runs");
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "no table was made: {}: {said}", output.status);
     }
@@ -109,10 +110,10 @@ impl Site {
         matches!(self, Self::File(_))
     }
 
-    /// Returns the shortest time limit in a call: at least a quarter of the call is for a replica to confirm.
+    /// Returns the shortest time limit in a call: at least a quarter of the call is for a replica to confirm, or for the lock of a row.
     pub(crate) fn shortest_limit(&self) -> Duration {
         match self {
-            Self::Replicated { options: "?wait=1", .. } => LIMIT_OF_A_CALL / 4,
+            Self::Replicated { options: "?wait=1", .. } | Self::Server { database: Some(_), .. } => LIMIT_OF_A_CALL / 4,
             _ => LIMIT_OF_A_CALL,
         }
     }

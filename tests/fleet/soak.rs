@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use crate::servers::postgres::Postgres;
 use crate::servers::redis::Redis;
-use crate::support::example;
+use crate::support::{example, patient_url};
 
 const EVENTS: usize = 200;
 
@@ -57,7 +57,7 @@ fn file_stays_small_under_two_hundred_claims_a_second() {
 #[test]
 fn redis_stays_small_under_two_hundred_claims_a_second() {
     let redis = Redis::start();
-    soak("redis", &redis.url(), &[], &|| vec![(KEYS, redis.ask(&["DBSIZE"]).number().unsigned_abs())]);
+    soak("redis", &patient_url(&redis.url()), &[], &|| vec![(KEYS, redis.ask(&["DBSIZE"]).number().unsigned_abs())]);
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn postgres_stays_small_under_two_hundred_claims_a_second() {
         let count = counted[0][0].as_ref().and_then(|count| count.parse().ok());
         vec![(ROWS, count.expect("a count is a number"))]
     };
-    soak("postgres", &postgres.url(), &["--create-table"], &rows);
+    soak("postgres", &patient_url(&postgres.url()), &["--create-table"], &rows);
 }
 
 /// Returns the sum of the lengths of all files under this directory, and of their blocks on disk.

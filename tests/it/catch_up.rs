@@ -455,7 +455,6 @@ fn an_event_of_another_environment_asks_the_store_for_nothing() {
     assert_eq!((store.calls(), entries), (0, 0));
 }
 
-/// Tests a claim that is reported as held, and released right afterwards.
 /// Plays another server that claims an occurrence, and gives its claim back after these ticks. Returns the server that ticks.
 fn claimed_and_given_back(host: &Host, meanwhile: &[&str]) -> Schedule {
     let one = host.schedule(host.event());
@@ -594,6 +593,26 @@ fn what_a_window_keeps_from_running_was_not_missed() {
     let night = host.schedule(host.untimed().hourly().unless_between("18:00", "23:00").catch_up(6 * HOUR));
     let told: Vec<usize> = ["18:00", "18:01", "20:30"].map(|time| host.tick(&night, time).entries().len()).into();
     assert_eq!(told, [1, 0, 0]);
+}
+
+#[test]
+fn what_was_missed_before_a_window_closed_is_made_up_for_when_it_opens() {
+    let host = Host::at("10:00");
+    let event = || host.untimed().hourly().unless_between("12:00", "17:30");
+    let latest = host.schedule(event().catch_up(12 * HOUR));
+    let _ = host.tick(&latest, "10:00");
+    let told: Vec<usize> = ["12:30", "12:31"].map(|time| host.tick(&latest, time).entries().len()).into();
+    assert_eq!(told, [0, 0], "the window is closed");
+    let _ = host.tick(&latest, "17:40");
+    assert_eq!(host.ran(), ["10:00 0s", "11:00 24000s"]);
+
+    let host = Host::at("09:00");
+    let event = host.untimed().hourly().unless_between("12:00", "17:30");
+    let all = host.schedule(event.catch_up_all(24 * HOUR, 3));
+    for time in ["09:00", "18:00"] {
+        let _ = host.tick(&all, time);
+    }
+    assert_eq!(host.ran(), ["09:00 0s", "10:00 28800s", "11:00 25200s", "18:00 0s"]);
 }
 
 #[test]

@@ -5,7 +5,8 @@ use std::time::Duration;
 use chrono::{Month, TimeDelta};
 use soloist::time::ManualClock;
 use soloist::{
-    AddErrorKind, Event, EventMutex, FileMutex, MemoryMutex, MutexName, Overlap, Period, Schedule, SkipReason, Verdict,
+    AddErrorKind, Entry, Event, EventMutex, FileMutex, MemoryMutex, MutexName, Overlap, Period, Schedule, SkipReason,
+    Verdict,
 };
 
 use crate::support::{Diary, at, holder, noon, ran, skipped};
@@ -179,4 +180,23 @@ fn what_was_missed_is_in_time_in_the_whole_last_minute_of_its_window() {
         clock.advance((at(last) - known).to_std().unwrap());
         assert!(ran(&schedule.run_due(at(last)), "e").is_success());
     }
+}
+
+/// Runs an event for twenty minutes in the first of the late minutes. Meanwhile the claims of another server expire.
+#[test]
+fn the_later_minutes_of_a_late_call_are_late_if_the_first_took_long() {
+    let clock = ManualClock::at(noon() + TimeDelta::minutes(2));
+    let store = MemoryMutex::with_clock(&clock);
+    let on_time = Schedule::new(store.clone()).with_clock(&clock);
+    on_time.add(event().every_minute()).unwrap();
+    ran(&on_time.run_due(noon() + TimeDelta::minutes(2)), "e");
+    clock.advance(MINUTE);
+    let (late, time) = (Schedule::new(store).with_clock(&clock), clock.clone());
+    late.add(Event::call("slow", move |_| time.advance(20 * MINUTE)).cron("1 12 * * *")).unwrap();
+    late.add(event().every_minute()).unwrap();
+    let report = late.run_due_since(noon() + TimeDelta::seconds(59), noon() + TimeDelta::minutes(3));
+    let of_e: Vec<&Verdict> =
+        report.entries().iter().filter(|entry| entry.event() == "e").map(Entry::verdict).collect();
+    assert_eq!(of_e.len(), 3, "{report}");
+    assert!(of_e.iter().all(|verdict| matches!(verdict, Verdict::Skipped(SkipReason::TooLate))), "{report}");
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use crate::servers::redis::Redis;
-use crate::support::{example, until};
+use crate::support::{example, patient_url, until};
 
 mod backfill;
 mod beside_flock;
@@ -54,8 +54,7 @@ impl Place {
 
     /// Makes a place with a store on this server, in a namespace of its own.
     fn on(server: &Redis) -> Self {
-        // So long that a call on a busy machine is answered.
-        Self { store: server.url() + "?timeout=20s", ..Self::new() }
+        Self { store: patient_url(&server.url()), ..Self::new() }
     }
 
     fn path(&self, name: &str) -> PathBuf {

@@ -55,6 +55,85 @@ fn a_harness_of_several_stores_is_told_so() {
     assert!(said.ends_with("another handle does not see the lease: let `mutex` return a clone of one store"), "{said}");
 }
 
+/// A harness whose short term is so long that a case would exceed its time limit.
+struct Lengthy;
+
+impl Harness for Lengthy {
+    type Mutex = soloist::MemoryMutex;
+
+    fn mutex(&self) -> soloist::MemoryMutex {
+        soloist::MemoryMutex::new()
+    }
+
+    fn short_term(&self) -> soloist::Term {
+        soloist::Term::new(std::time::Duration::from_secs(6)).expect("it is a term")
+    }
+}
+
+#[test]
+fn a_harness_with_a_long_short_term_is_told_so() {
+    let said = says("a_forgotten_name_is_free_again", module_path!(), Lengthy);
+    assert!(said.starts_with("the harness has a `short_term` of 6s: "), "{said}");
+}
+
+/// A store with room for 200 characters of a holder's text.
+mod cut {
+    use std::collections::BTreeMap;
+    use std::sync::{Arc, Mutex};
+
+    use soloist::contract::Harness;
+    use soloist::store::{Held, Holder, Lease, LeaseRequest, Names, Owner};
+    use soloist::{EventMutex, MemoryMutex, MutexError, MutexName};
+
+    #[derive(Clone, Debug, Default)]
+    struct Cut {
+        memory: MemoryMutex,
+        texts: Arc<Mutex<BTreeMap<Owner, String>>>,
+    }
+
+    impl EventMutex for Cut {
+        fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
+            let text = request.holder_text().chars().take(200).collect();
+            self.texts.lock().unwrap().insert(request.owner(), text);
+            self.memory.create(request)
+        }
+
+        fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
+            self.memory.exists(name)
+        }
+
+        fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
+            self.memory.forget(lease)
+        }
+
+        fn held(&self, names: Names<'_>) -> Result<Vec<Held>, MutexError> {
+            let with_its_text = |held: Held| {
+                let name = held.name().clone();
+                let holder = held.into_holder().map(|holder| {
+                    let text = self.texts.lock().unwrap()[&holder.owner()].clone();
+                    Holder::new(holder.owner(), holder.token(), text, holder.since(), holder.until())
+                });
+                Held::new(name, holder)
+            };
+            Ok(self.memory.held(names)?.into_iter().map(with_its_text).collect())
+        }
+    }
+
+    impl Harness for Cut {
+        type Mutex = Self;
+
+        fn mutex(&self) -> Self {
+            self.clone()
+        }
+    }
+
+    #[test]
+    fn a_store_may_cut_off_the_end_of_a_long_text() {
+        let case = "the_holder_tells_its_application_and_its_instance";
+        assert_eq!(super::says(case, module_path!(), Cut::default()), "");
+    }
+}
+
 mod memory {
     use std::time::Duration;
 

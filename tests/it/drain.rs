@@ -8,6 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use soloist::observe::{Notice, Step};
+use soloist::testing::TestStore;
 use soloist::time::{Clock, ManualClock, Moment};
 use soloist::{CancelReason, Event, EventMutex, MemoryMutex, MutexName, Report, Run, Schedule, Shutdown, SkipReason};
 
@@ -19,7 +20,7 @@ const DRAIN: Duration = Duration::from_secs(20);
 /// Servers that share a store, and a clock that a test moves.
 struct Servers {
     clock: ManualClock,
-    store: MemoryMutex,
+    store: TestStore,
     diary: Diary,
     drain: Option<Duration>,
     at_work: BTreeMap<usize, (Shutdown, JoinHandle<()>)>,
@@ -89,7 +90,7 @@ impl Servers {
 /// notes, and how many were cancelled while running.
 fn rolling_restart(drain: Option<Duration>) -> (Vec<String>, usize) {
     let clock = ManualClock::at(noon());
-    let store = MemoryMutex::with_clock(&clock);
+    let store = TestStore::new(&clock);
     let (diary, at_work, seen) = (Diary::default(), BTreeMap::new(), Arc::default());
     let mut servers = Servers { clock, store, diary, drain, at_work, seen };
     (0..3).for_each(|number| servers.start(number));

@@ -514,11 +514,7 @@ fn on_file_nothing_stays_but_what_is_to_be_held_longer() {
 mod on_redis {
     use super::*;
     use crate::servers::redis::Redis;
-
-    /// Returns the URL of the server with a time limit that also suffices on a busy machine.
-    fn patient_url(server: &Redis) -> String {
-        format!("{}?timeout=1m", server.url())
-    }
+    use crate::support::patient_url;
 
     /// Returns how long the server will still hold the lease of this event; `None`: it is free.
     fn left(server: &Redis, event: &str) -> Option<Duration> {
@@ -542,7 +538,7 @@ mod on_redis {
             let exit_at = |place| {
                 let start = || {
                     server.ask(&["FLUSHALL"]); // another try needs free leases
-                    Leaving::start(place, way, &patient_url(&server))
+                    Leaving::start(place, way, &patient_url(&server.url()))
                 };
                 let (exited, (status, _)) = exit_in_time(start);
                 assert_eq!(status, Some(3), "{place}, {way}");
@@ -562,7 +558,7 @@ mod on_redis {
     #[test]
     fn a_signal_that_nobody_handles_lets_leases_end_with_their_terms() {
         let server = Redis::start();
-        let mut leaving = Leaving::start("task", "renewed", &patient_url(&server));
+        let mut leaving = Leaving::start("task", "renewed", &patient_url(&server.url()));
         let pid = leaving.child.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("there is kill").success());
         leaving.child.wait().expect("it is ours");
@@ -575,7 +571,7 @@ mod on_redis {
     fn the_lease_of_a_command_outlasts_its_watchdog() {
         let server = Redis::start();
         let outlasts = |way| {
-            let (leaving, group) = Leaving::beside_a_command(way, &patient_url(&server));
+            let (leaving, group) = Leaving::beside_a_command(way, &patient_url(&server.url()));
             let exited = Instant::now();
             assert_eq!(leaving.exit().0, Some(3), "{way}");
             let is_in_time = exited.elapsed() < STORES_ANSWER;
@@ -604,7 +600,7 @@ mod on_redis {
     fn what_is_to_be_held_longer_is_held_longer() {
         let server = Redis::start();
         for way in ["renewed and held", "fixed and held"] {
-            assert_eq!(Leaving::start("task", way, &patient_url(&server)).exit().0, Some(3), "{way}");
+            assert_eq!(Leaving::start("task", way, &patient_url(&server.url())).exit().0, Some(3), "{way}");
             for event in ["report", "other"] {
                 let left = left(&server, event).expect("it is held");
                 assert!((FEW_SECONDS..=Duration::from_secs(30)).contains(&left), "{way}: {event} is held for {left:?}");
@@ -617,7 +613,7 @@ mod on_redis {
     /// so that the next can have it.
     fn one_in_each_place(server: &Redis) -> [Leaving; PLACES.len()] {
         PLACES.map(|place| {
-            let leaving = Leaving::start(place, "renewed", &patient_url(server));
+            let leaving = Leaving::start(place, "renewed", &patient_url(&server.url()));
             server.ask(&["FLUSHALL"]);
             leaving
         })

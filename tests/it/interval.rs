@@ -283,3 +283,43 @@ fn the_one_occurrence_of_an_event_is_made_up_for_and_none_after_its_end() {
     let entries: Vec<_> = report.entries().iter().map(|entry| (entry.event(), entry.occurrence())).collect();
     assert_eq!(entries, [("once", noon())], "{report}");
 }
+
+#[test]
+fn a_method_that_says_how_often_it_is_due_is_not_lost_beside_days() {
+    let day = seconds(24 * 3_600);
+    for (event, whole, method) in [
+        (event().every(day).weekly(), "every(1d)", "weekly()"),
+        (event().monthly().every(2 * day), "every(2d)", "monthly()"),
+        (event().at(at("2026-07-01T06:00:00Z")).weekly(), "at(2026-07-01T06:00:00Z)", "weekly()"),
+    ] {
+        let refused = Schedule::in_process().add(event).expect_err(method).to_string();
+        assert!(refused.contains(&format!("`{whole}` can't be combined with `{method}`")), "{refused}");
+    }
+    let hourly_on_sundays = event().every(seconds(3_600)).weekly();
+    assert!(Schedule::in_process().add(hourly_on_sundays).is_ok(), "the day of the week is not that of the interval");
+}
+
+#[test]
+fn a_hold_is_compared_with_the_windows_in_the_events_zone() {
+    let hour = seconds(3_600);
+    let add = |event: Event, hold: u32| {
+        let schedule = Schedule::in_process();
+        schedule.add(event.without_overlapping().hold_at_least(hold * hour)).map(drop)
+    };
+    let each_night = || event().every(24 * hour).between("01:00", "03:00").timezone("Europe/Berlin");
+    assert!(add(each_night(), 23).is_ok());
+    let refused = add(each_night(), 30).expect_err("the next occurrence would be skipped").to_string();
+    assert!(refused.contains("use less than 1d"), "{refused}");
+    assert!(add(event().every(6 * hour).between("00:00", "06:00").timezone("Asia/Tokyo"), 7).is_ok());
+}
+
+#[test]
+fn an_interval_is_found_in_a_zone_whose_minutes_begin_at_other_seconds() {
+    let schedule = Schedule::in_process();
+    schedule.add(event().every(seconds(300)).timezone("-00:44:30")).unwrap();
+    let ran = (0..60).filter(|minute| {
+        let now = noon() + TimeDelta::minutes(*minute) + TimeDelta::seconds(45);
+        !schedule.run_due(now).entries().is_empty()
+    });
+    assert_eq!(ran.collect::<Vec<_>>(), [0, 5, 10, 15, 20, 25, 30, 35, 40, 45, 50, 55]);
+}

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use fastrand::Rng;
+use soloist::testing::TestStore;
 use soloist::time::{Clock, ManualClock};
 use soloist::{AddErrorKind, Entry, Event, MemoryMutex, Report, Run, Schedule, Shutdown, Verdict};
 
@@ -212,6 +213,23 @@ fn a_tick_in_each_minute_finds_each_start_once_without_claims() {
     }
 }
 
+#[cfg(feature = "tzdata")]
+#[test]
+fn two_occurrences_that_a_clock_change_brings_together_both_run() {
+    // At 02:00, clocks are set forward, so that 02:45 is at 03:00. So some second starts come before the first.
+    let schedule = Schedule::in_process();
+    for name in 0..50 {
+        let twice = Event::call(format!("e{name}"), |_| {}).twice_daily_at(1, 2, 45).timezone("Europe/Berlin");
+        schedule.add(twice.jitter(seconds(50 * 60))).expect("it is in order");
+    }
+    let mut ran = BTreeMap::<String, usize>::new();
+    for minute in 0..180 {
+        let report = schedule.run_due(at("2026-03-29T00:00:07Z") + TimeDelta::minutes(minute));
+        report.entries().iter().for_each(|entry| *ran.entry(entry.event().to_owned()).or_default() += 1);
+    }
+    assert!(ran.len() == 50 && ran.values().all(|runs| *runs == 2), "{ran:?}");
+}
+
 #[test]
 fn two_occurrences_of_one_tick_run_one_after_another() {
     let diary = Diary::default();
@@ -281,7 +299,9 @@ fn a_service_starts_each_occurrence_at_its_second() {
 fn a_service_that_begins_right_after_a_start_runs_it_if_it_is_claimed() {
     let clock = ManualClock::at(noon());
     let diary = Diary::default();
-    let schedule = schedule(&clock, &diary, |event| event.hourly().jitter(seconds(3_000)).on_one_server());
+    let schedule = schedule(&clock, &diary, |event| {
+        event.hourly().jitter(seconds(3_000)).on_one_server().mutex(TestStore::new(&clock))
+    });
     let start = start_of(&schedule, noon());
     clock.advance((start + TimeDelta::seconds(20) - noon()).to_std().expect("it is later"));
     let shutdown = Shutdown::new();

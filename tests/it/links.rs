@@ -75,7 +75,8 @@ fn every_link_between_pages_leads_to_a_file_and_its_heading() {
 fn document() -> PathBuf {
     let target = env::current_exe().expect("a test has a program").ancestors().nth(3).expect("a folder").to_owned();
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or("cargo".into()));
-    cargo.args(["doc", "--quiet", "--no-deps", "--lib", "--all-features"]).arg("--target-dir").arg(&target);
+    cargo.args(["test", "--quiet", "--doc", "--all-features"]).arg("--target-dir").arg(&target);
+    cargo.env("RUSTDOC", root().join("tests/it/links/rustdoc.sh")).env("DOCUMENTATION", target.join("doc"));
     // With what cargo tells a test about its package, the build script of `ring` would run again, here and in the next
     // build, and all that depends on it would be compiled again.
     let of_package = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");

@@ -148,3 +148,28 @@ fn a_zone_file_that_is_replaced_counts_at_once() {
         return;
     }
 }
+
+#[test]
+fn a_zone_file_that_can_not_be_read_leaves_the_rules_as_they_were() {
+    use crate::support::output_alone;
+
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("zone");
+    std::fs::copy("/usr/share/zoneinfo/Asia/Tokyo", &file).unwrap();
+    let name = "local_zone::a_zone_file_that_can_not_be_read_leaves_the_rules_as_they_were";
+    if let Some(output) = output_alone(name, &[("TZ", &format!(":{}", file.display()))]) {
+        assert!(output.status.success(), "{output:?}");
+        return;
+    }
+    let ahead = || Zone::local().offset_at(at("2026-01-15T12:00:00Z")).local_minus_utc();
+    assert_eq!(ahead(), 9 * 3600);
+    let file = std::env::var("TZ").unwrap().trim_start_matches(':').to_owned();
+    for half_written in [Some("TZif2"), Some(""), None] {
+        match half_written {
+            Some(text) => std::fs::write(&file, text).unwrap(),
+            None => std::fs::remove_file(&file).unwrap(),
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1_100)); // it is read again after a second
+        assert_eq!(ahead(), 9 * 3600, "{half_written:?}");
+    }
+}

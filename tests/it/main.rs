@@ -45,6 +45,8 @@ mod hostile;
 mod idle;
 #[cfg(feature = "chrono-tz")]
 mod interval;
+#[cfg(all(unix, feature = "cli", feature = "redis"))]
+mod lateness;
 mod links;
 mod jitter;
 #[cfg(unix)]

@@ -212,6 +212,23 @@ fn a_slow_observer_loses_no_lease() {
 }
 
 #[test]
+fn a_slow_observer_of_a_release_loses_no_lease_of_the_next_event() {
+    let clock = ManualClock::at(noon());
+    let moved = clock.clone();
+    let observer = move |notice: &Notice<'_>| {
+        if let Step::Released(_) = notice.step() {
+            moved.advance(Duration::from_secs(90));
+        }
+    };
+    let schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock).observe(observer);
+    for name in ["a", "b"] {
+        schedule.add(every_minute(name).without_overlapping()).unwrap();
+    }
+    let report = schedule.run_due(noon());
+    assert!(!report.is_failure(), "{report}");
+}
+
+#[test]
 fn an_observer_that_panics_harms_nobody() {
     let listener = Listener::default();
     let schedule = Schedule::in_process().observe(|_: &Notice<'_>| panic!("out of paper"));
@@ -234,6 +251,34 @@ fn a_pause_is_told_and_its_end() {
     schedule.resume().unwrap();
     schedule.resume_event("a").unwrap();
     assert_eq!(listener.take(), ["shop paused", "a: shop paused", "shop resumed", "a: shop resumed"]);
+}
+
+#[test]
+fn the_first_waiter_is_told_at_the_first_place_however_many_places_there_are() {
+    let (listener, clock) = (Listener::default(), ManualClock::at(noon()));
+    let mutex = MemoryMutex::with_clock(&clock);
+    let schedule = listener.on(Schedule::new(mutex).with_clock(&clock));
+    let (ends, end) = mpsc::channel::<()>();
+    let end = Mutex::new(end);
+    let runs = move |_: &Run| _ = end.lock().unwrap().recv();
+    let waits = Event::call("a", runs).every_minute().at_most(2).on_overlap(soloist::Overlap::QueueAll(2));
+    schedule.add(waits.within(Duration::from_secs(3_600))).unwrap();
+    thread::scope(|scope| {
+        let told = [(0, "a: started"), (1, "a: started"), (2, "a: queued at 1")].map(|(minute, line)| {
+            let schedule = &schedule;
+            listener.take();
+            scope.spawn(move || schedule.run_due(noon() + TimeDelta::minutes(minute)));
+            until(|| listener.has_heard(line))
+        });
+        listener.take();
+        drop(ends);
+        // The waiter asks again about once a second.
+        let started = until(|| {
+            clock.advance(Duration::from_secs(1));
+            listener.has_heard("a: started")
+        });
+        assert!(told.iter().chain([&started]).all(Result::is_ok), "{told:?}, {started:?}");
+    });
 }
 
 #[test]

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Barrier, Mutex};
+use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use soloist::observe::{Notice, Step};
 use soloist::store::{Lease, LeaseRequest, Names};
 use soloist::time::ManualClock;
 use soloist::{
@@ -23,12 +24,6 @@ const EVENT: &str = "report";
 
 /// Longer than a test lets pass by seconds, also while the thread of a waiter stands still.
 const DAY: Duration = Duration::from_secs(86_400);
-
-/// Returns the URL of a server with a time limit that also suffices on a busy machine.
-#[cfg(any(feature = "redis", feature = "mysql", feature = "postgres"))]
-fn patient(url: &str) -> String {
-    format!("{url}?timeout=30s")
-}
 
 /// Servers that share a store, with tasks that the test ends.
 #[derive(Clone)]
@@ -177,7 +172,7 @@ fn on_a_file_store_one_waits_and_starts_when_the_run_ends() {
 fn on_redis_one_waits_and_starts_when_the_run_ends() {
     use crate::servers::redis::Redis;
     for server in [Redis::start(), Redis::cluster_node()] {
-        queues_one(soloist::RedisMutex::new(&patient(&server.url())).unwrap());
+        queues_one(soloist::RedisMutex::new(&crate::support::patient_url(&server.url())).unwrap());
     }
 }
 
@@ -185,7 +180,7 @@ fn on_redis_one_waits_and_starts_when_the_run_ends() {
 #[test]
 fn on_mariadb_one_waits_and_starts_when_the_run_ends() {
     let server = crate::servers::mariadb::Mariadb::start();
-    let store = soloist::MysqlMutex::new(&patient(&server.url())).unwrap();
+    let store = soloist::MysqlMutex::new(&crate::support::patient_url(&server.url())).unwrap();
     store.create_table().unwrap();
     queues_one(store);
 }
@@ -194,7 +189,7 @@ fn on_mariadb_one_waits_and_starts_when_the_run_ends() {
 #[test]
 fn on_postgres_one_waits_and_starts_when_the_run_ends() {
     let server = crate::servers::postgres::Postgres::start();
-    let store = soloist::PostgresMutex::new(&patient(&server.url())).unwrap();
+    let store = soloist::PostgresMutex::new(&crate::support::patient_url(&server.url())).unwrap();
     store.create_table().unwrap();
     queues_one(store);
 }
@@ -279,7 +274,7 @@ fn on_a_file_store_all_who_come_at_once_find_a_place() {
 fn on_redis_all_who_come_at_once_find_a_place() {
     use crate::servers::redis::Redis;
     for server in [Redis::start(), Redis::cluster_node()] {
-        all_find_a_place(soloist::RedisMutex::new(&patient(&server.url())).unwrap());
+        all_find_a_place(soloist::RedisMutex::new(&crate::support::patient_url(&server.url())).unwrap());
     }
 }
 
@@ -287,7 +282,7 @@ fn on_redis_all_who_come_at_once_find_a_place() {
 #[test]
 fn on_mariadb_all_who_come_at_once_find_a_place() {
     let server = crate::servers::mariadb::Mariadb::start();
-    let store = soloist::MysqlMutex::new(&patient(&server.url())).unwrap();
+    let store = soloist::MysqlMutex::new(&crate::support::patient_url(&server.url())).unwrap();
     store.create_table().unwrap();
     all_find_a_place(store);
 }
@@ -296,7 +291,7 @@ fn on_mariadb_all_who_come_at_once_find_a_place() {
 #[test]
 fn on_postgres_all_who_come_at_once_find_a_place() {
     let server = crate::servers::postgres::Postgres::start();
-    let store = soloist::PostgresMutex::new(&patient(&server.url())).unwrap();
+    let store = soloist::PostgresMutex::new(&crate::support::patient_url(&server.url())).unwrap();
     store.create_table().unwrap();
     all_find_a_place(store);
 }
@@ -393,8 +388,16 @@ fn a_wait_ends_with_its_time() {
         let clock = ManualClock::at(noon());
         let fleet = Fleet::on(MemoryMutex::with_clock(&clock), move |event| event.every_second().on_overlap(policy));
         fleet.takes(&mutex());
-        let server = fleet.server().with_clock(&clock);
+        let (told, is_told) = mpsc::channel();
+        let told = Mutex::new(told);
+        // Only after its first request, the waiter stops the clock while it asks.
+        let server = fleet.server().with_clock(&clock).observe(move |notice: &Notice<'_>| {
+            if let Step::Queued { .. } = notice.step() {
+                told.lock().unwrap().send(()).unwrap();
+            }
+        });
         let waits = thread::spawn(move || server.run_due(noon()));
+        is_told.recv().expect("it waits");
         fleet.waits_at(1);
         clock.advance(Duration::from_secs(25));
         // The place is renewed, or it would end with its first term. Before that, the clock must not reach this end.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::fleet::Fleet;
 #[cfg(feature = "redis")]
 use crate::servers::redis::Redis;
+use crate::support::patient_url;
 use crate::worker::{Worker, skipped_because_of, what};
 
 /// Returns a folder for `--until`: a file in it ends the task of a worker with this log.
@@ -132,26 +133,28 @@ macro_rules! on_a_server {
         #[test]
         fn a_task_of_three_terms_runs_under_one_lease() {
             let server = $start;
-            super::a_task_of_three_terms_runs_under_one_lease(&Fleet::on(server.url()));
+            super::a_task_of_three_terms_runs_under_one_lease(&Fleet::on(patient_url(&server.url())));
         }
 
         #[test]
         fn a_process_that_was_stopped_past_its_term_leaves_its_successor_alone() {
             let server = $start;
-            super::a_process_that_was_stopped_past_its_term_leaves_its_successor_alone(&Fleet::on(server.url()));
+            super::a_process_that_was_stopped_past_its_term_leaves_its_successor_alone(&Fleet::on(patient_url(
+                &server.url(),
+            )));
         }
 
         #[test]
         fn a_short_task_runs_once_on_two_servers_whose_clocks_differ_if_its_lease_is_held() {
             let (server, held) =
                 ($start, super::a_short_task_runs_once_on_two_servers_whose_clocks_differ_if_its_lease_is_held);
-            held(&Fleet::on(server.url()));
+            held(&Fleet::on(patient_url(&server.url())));
         }
 
         #[test]
         fn the_event_of_a_killed_process_runs_within_the_default_term_and_a_tick() {
             let server = $with_clock;
-            let fleet = Fleet::on(server.url());
+            let fleet = Fleet::on(patient_url(&server.url()));
             let pid = kill_one_at_work(&fleet);
             let during = Worker::start(&fleet, "during", "--work-ms 1").succeeds();
             assert_eq!(skipped_because_of(&during, pid), 1, "{:?}", what(&during));

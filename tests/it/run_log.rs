@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use soloist::observe::{OutcomeKind, RunLogError, RunRecord, RunState};
+use soloist::observe::{LoggedRun, OutcomeKind, RunLogError, RunRecord, RunState};
 use soloist::store::{Holder, LeaseRequest, Owner};
 use soloist::testing::TestStore;
 use soloist::time::ManualClock;
@@ -142,6 +142,23 @@ fn a_run_at_work_is_on_record_and_one_whose_lease_is_gone_is_presumed_dead() {
     );
     assert_eq!(schedule.runs("bare").unwrap()[0].state(), RunState::Unknown, "it has no lease");
     inner.lock().unwrap().take();
+}
+
+#[test]
+fn a_run_that_began_while_the_leases_were_read_is_running() {
+    let (_, mutex) = store();
+    let begin = |mutex: &MemoryMutex, number: i64| {
+        let token = Some(FencingToken::new(number.unsigned_abs()));
+        let run = RunRecord::started("a", Owner::unique(), minute(number), token, minute(number));
+        mutex.run_log().expect("it has one").write(&[run], 3)
+    };
+    begin(&mutex, 1).unwrap();
+    let log = mutex.clone();
+    let store = Scripted::over(mutex).after(move |call| if call.is("held") { begin(&log, 2) } else { Ok(()) });
+    let schedule = Schedule::new(store).with_run_log(3).expect("it keeps a log");
+    schedule.add(Event::call("a", |_| {}).every_minute().without_overlapping()).unwrap();
+    let states: Vec<RunState> = schedule.runs("a").unwrap().iter().map(LoggedRun::state).collect();
+    assert_eq!(states, [RunState::Running, RunState::PresumedDead]);
 }
 
 /// Returns a store with a switch that makes its log unavailable, but not its mutexes.

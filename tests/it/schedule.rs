@@ -251,17 +251,22 @@ fn a_lease_that_can_not_be_as_it_was_asked_for_is_refused() {
         ),
         (
             event("e").hourly().without_overlapping().hold_at_least(HOUR),
-            "event `e`: `hold_at_least(1h)`: use less than 1h, because a later occurrence is due then, and would be skipped while \
+            "event `e`: `hold_at_least(1h)`: use less than 1h, because a later occurrence can start then, and would be skipped while \
              the lease is still held",
         ),
         (
             event("e").cron("0 9,11 * * *").on_one_server().without_overlapping_for(HOUR * 3).hold_at_least(HOUR * 3),
-            "event `e`: `hold_at_least(3h)`: use less than 2h, because a later occurrence is due then, and would be skipped while \
+            "event `e`: `hold_at_least(3h)`: use less than 2h, because a later occurrence can start then, and would be skipped while \
+             the lease is still held",
+        ),
+        (
+            event("e").hourly().jitter(HOUR / 60 * 59).without_overlapping().hold_at_least(HOUR / 2),
+            "event `e`: `hold_at_least(30m)`: use less than 1m, because a later occurrence can start then, and would be skipped while \
              the lease is still held",
         ),
         (
             event("e").every_minute().at_most(3).hold_at_least(HOUR),
-            "event `e`: `hold_at_least(1h)`: use less than 3m, because a later occurrence is due then, and would be skipped while \
+            "event `e`: `hold_at_least(1h)`: use less than 3m, because a later occurrence can start then, and would be skipped while \
              the lease is still held",
         ),
         (

@@ -43,6 +43,9 @@ mod trouble;
 /// in seconds. Half of the timeout is kept for a second request, with the delay of a busy machine.
 const LONG: Duration = Duration::from_secs(4);
 
+/// The timeout of calls that meet a lock. A quarter of it is the wait for the lock.
+const HASTY: Duration = Duration::from_secs(8);
+
 /// The timeout of calls that are to be answered, however busy the machine is. A row is waited for ten seconds.
 const PATIENT: Duration = Duration::from_secs(40);
 
@@ -93,9 +96,9 @@ pub(crate) trait SqlServer: Sized + Send + Sync + 'static {
         Self::open(&self.url(), PATIENT)
     }
 
-    /// Returns a new handle on the table, for calls that meet a fault.
+    /// Returns a new handle on the table, for calls that meet a lock.
     fn hasty(&self) -> Self::Mutex {
-        Self::open(&self.url(), LONG)
+        Self::open(&self.url(), HASTY)
     }
 
     /// Returns a handle through this proxy with an idle connection.

@@ -232,3 +232,8 @@ impl std::fmt::Display for Unspeakable {
 }
 
 impl std::error::Error for Unspeakable {}
+
+/// Returns the URL of a store with a timeout that no busy machine exceeds: for tests in which the server answers.
+pub(crate) fn patient_url(url: &str) -> String {
+    format!("{url}?timeout=30s")
+}

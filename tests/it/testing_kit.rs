@@ -48,6 +48,10 @@ fn times_are_those_of_the_wall_clock_of_the_event_or_of_the_zone_that_is_named()
     twice.add(Event::call("e", |_| {}).hourly().timezone("Europe/Berlin")).unwrap();
     let times = due_times(&twice, "e", "2026-10-25 01:00".."2026-10-25 04:00");
     assert_eq!(times, ["2026-10-25 01:00", "2026-10-25 02:00", "2026-10-25 02:00", "2026-10-25 03:00"]);
+    let within = Schedule::in_process();
+    within.add(Event::call("e", |_| {}).every_fifteen_minutes().timezone("Europe/Berlin")).unwrap();
+    let times = due_times(&within, "e", "2026-10-25 02:00".."2026-10-25 02:30");
+    assert_eq!(times, ["2026-10-25 02:00", "2026-10-25 02:15", "2026-10-25 02:00", "2026-10-25 02:15"]);
 }
 
 #[test]
@@ -185,6 +189,28 @@ fn what_another_server_takes_is_its_own_and_what_is_lost_is_free() {
     store.lose_all();
     assert!(schedule.run_due(clock.now()).outcome("e").is_some());
     assert!(store.run_elsewhere("").is_err() && store.claim_elsewhere("", noon()).is_err());
+}
+
+#[test]
+fn a_store_that_is_out_does_not_answer_a_check() {
+    let store = TestStore::new(&ManualClock::at(noon()));
+    assert!(store.check().is_ok());
+    store.be_out(true);
+    assert!(store.check().is_err());
+}
+
+#[test]
+fn a_slow_store_renews_the_lease_of_a_task_that_lets_time_pass() {
+    let clock = ManualClock::at(noon());
+    let store = TestStore::new(&clock);
+    store.take(Duration::from_secs(1));
+    let schedule = Schedule::new(store).with_clock(&clock);
+    let time = clock.clone();
+    let long = Event::call("e", move |_| time.advance(Duration::from_secs(600)));
+    schedule.add(long.every_minute().without_overlapping()).unwrap();
+    let report = schedule.run_due(noon()).to_string();
+    // Every 20 s, the lease is renewed and requests to cancel are read: 33 times two answers of one second each.
+    assert!(report.contains("succeeded in 11 min 6 s"), "{report}");
 }
 
 /// Behaves as any other store while it is told nothing.

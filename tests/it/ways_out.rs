@@ -12,7 +12,7 @@ use soloist::{Event, FileMutex, Output, Schedule};
 use crate::fleet::Fleet;
 #[cfg(feature = "redis")]
 use crate::servers::redis::Redis;
-use crate::support::{group_lives, noon, number_in, ran, until};
+use crate::support::{group_lives, noon, number_in, patient_url, ran, until};
 use crate::tidy::sources;
 use crate::worker::{Worker, skipped_because_of, what};
 use crate::worker_log::Line;
@@ -381,7 +381,7 @@ mod on_redis {
 
     fn fleet() -> (Redis, Fleet) {
         let server = Redis::start();
-        let fleet = Fleet::on(server.url());
+        let fleet = Fleet::on(patient_url(&server.url()));
         (server, fleet)
     }
 
@@ -488,7 +488,7 @@ macro_rules! in_a_table {
 
         fn fleet() -> ($server, Fleet) {
             let server = <$server as crate::sql::SqlServer>::start();
-            let fleet = Fleet::on(server.url());
+            let fleet = Fleet::on(patient_url(&server.url()));
             (server, fleet)
         }
 

@@ -137,6 +137,17 @@ fn it_begins_at_once_with_what_its_claim_keeps_from_running_twice() {
 }
 
 #[test]
+fn it_begins_with_the_next_occurrence_if_the_claims_are_in_memory() {
+    // The claims of an earlier process are gone.
+    let it = Loop::start(|diary, clock| {
+        let hour = Event::call("hour", notes(diary)).hourly().on_one_server();
+        vec![hour.mutex(MemoryMutex::with_clock(clock))]
+    });
+    it.pass_until("12:01");
+    assert_eq!(it.end(), ["minute 12:01"]);
+}
+
+#[test]
 fn a_clock_that_is_set_90_minutes_back_runs_nothing_twice_and_loses_nothing() {
     let it = Loop::start(|diary, _| vec![Event::call("quarter", notes(diary)).every_fifteen_minutes()]);
     for minute in 1..=20 {
@@ -508,6 +519,29 @@ fn a_minute_without_such_events_is_one_tick() {
     assert_eq!(schedule.run_minute(noon()).entries().len(), 1);
     assert_eq!(diary.lines(), ["minute 12:00"]);
     assert!(Schedule::in_process().run_minute(noon()).entries().is_empty());
+}
+
+#[test]
+fn the_last_occurrence_of_a_minute_runs_although_the_process_wakes_up_late() {
+    let clock = ManualClock::at(noon());
+    let diary = Diary::default();
+    let schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
+    let note = diary.clone();
+    let event = Event::call("e", move |run| note.note(run.occurrence().format("%T").to_string()));
+    schedule.add(event.every_ten_seconds()).unwrap();
+    let report = thread::scope(|scope| {
+        let minute = scope.spawn(|| schedule.run_minute(noon()));
+        for second in ["00", "10", "20", "30", "40"] {
+            until(|| diary.lines().last().is_some_and(|last| *last == format!("12:00:{second}"))).unwrap();
+            if second == "40" {
+                clock.jump(Duration::from_secs(25)); // as if the machine slept
+            } else {
+                clock.advance(Duration::from_secs(10));
+            }
+        }
+        minute.join().unwrap()
+    });
+    assert_eq!(diary.lines().last().map(String::as_str), Some("12:00:50"), "{report}");
 }
 
 #[test]

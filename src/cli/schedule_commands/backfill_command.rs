@@ -8,13 +8,13 @@ use clap::ArgMatches;
 
 use super::live_view::LiveView;
 use crate::base::escape::Quoted;
-use crate::cli::answer::{Answered, CommandAnswer, CommandFailure, FAILED, USAGE, print_end, print_text};
+use crate::cli::answer::{Answered, CommandAnswer, CommandFailure, FAILED, print_end, print_text};
 use crate::cli::arguments::text;
 use crate::outcome::skip_reason::SkipReason;
 use crate::schedule::report::{Entry, Report, Verdict, time_in};
 use crate::schedule::run_due::backfill::Backfill;
 use crate::schedule::{schedule::Schedule, shutdown::Shutdown};
-use crate::time::clock::Clock;
+use crate::time::clock::{Clock, shown::ExactDuration};
 use crate::time::zone::Zone;
 
 /// Runs the command. `listen` installs the handlers of signals.
@@ -41,8 +41,9 @@ pub(super) fn backfill(
     // made.
     let plan = plan(&schedule, range, arguments)?;
     let planned = plan.occurrences().len();
-    let report =
-        view.print_during(told, &schedule, &shutdown, "Ctrl-C ends the backfill after the current run", || plan.run());
+    let drain = ExactDuration(shutdown.drain());
+    let first = format!("Ctrl-C ends the backfill; the current run then has {drain} to end");
+    let report = view.print_during(told, &schedule, &shutdown, &first, || plan.run());
     let (summary, code) = summary(&report, planned);
     print_end("how it ended", &summary, code, &shutdown)
 }
@@ -65,7 +66,7 @@ fn plan<'a>(
 fn is_confirmed() -> Result<bool, CommandFailure> {
     if !io::stdin().is_terminal() {
         let message = "nothing was run: `--yes` runs them without a question, `--dry-run` only lists them";
-        return Err(CommandFailure::saying(message).with_code(USAGE));
+        return Err(CommandFailure::usage(message));
     }
     let mut answer = String::new();
     let mut output = io::stderr();
@@ -97,9 +98,9 @@ fn range(schedule: &Schedule, arguments: &ArgMatches) -> Result<Range<DateTime<U
     let now = Clock::system().now();
     if from > now {
         let (from, now) = (Quoted::new(text(arguments, "from")), time_in(zone, now));
-        let message =
-            format_args!("`--from` {from} is in the future, and it is {now}: a backfill runs past occurrences again");
-        return Err(CommandFailure::saying(message).with_code(USAGE));
+        return Err(CommandFailure::usage(format_args!(
+            "`--from` {from} is in the future, and it is {now}: a backfill runs past occurrences again"
+        )));
     }
     let until = arguments.get_one::<String>("to").map_or(Ok(now), |to| instant("--to", to, zone))?;
     Ok(from..until)
@@ -115,12 +116,11 @@ fn instant(option: &str, text: &str, zone: &Zone) -> Result<DateTime<Utc>, Comma
     let civil = NaiveDate::parse_from_str(text, "%Y-%m-%d").map(|day| day.and_time(NaiveTime::MIN)).ok().or_else(time);
     let read = civil.filter(|civil| (1970..2100).contains(&chrono::Datelike::year(civil)));
     read.map(|civil| zone.first_showing(civil)).ok_or_else(|| {
-        let message = format!(
+        CommandFailure::usage(format_args!(
             "`{option}` {} is no time: write `2026-03-01`, or `2026-03-01 12:00` (on the clocks of {zone}), or \
              `2026-03-01T12:00:00Z`, or, with an offset, `2026-03-01T12:00:00+01:00`",
             Quoted::new(text)
-        );
-        CommandFailure::saying(message).with_code(USAGE)
+        ))
     })
 }
 

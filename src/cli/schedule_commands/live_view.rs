@@ -1,5 +1,5 @@
 //! The output of `work` and `backfill`: a line for each step. On a terminal, a picture at the bottom shows the current
-//! runs.
+//! runs until the shutdown begins.
 //!
 //! A separate thread prints the lines and the picture, so that neither a slow terminal nor an unavailable store delays
 //! a run. The output of tasks scrolls above the picture.
@@ -19,7 +19,7 @@ use crate::schedule::history::status::Status;
 use crate::schedule::schedule::Schedule;
 use crate::schedule::shutdown::Shutdown;
 use crate::time::clock::Clock;
-use crate::time::clock::shown::{HumanDuration, to_the_second};
+use crate::time::clock::shown::{ExactDuration, HumanDuration, to_the_second};
 
 /// The time between two pictures.
 const EVERY: Duration = Duration::from_secs(1);
@@ -63,15 +63,15 @@ impl LiveView {
 
 fn print_told(told: &Receiver<ToPrint>, schedule: &Schedule, shutdown: &Shutdown) {
     let clock = Clock::system();
-    let is_terminal = io::stdout().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
-    let (mut bottom, mut is_ending, mut next) = (Bottom::default(), false, clock.moment());
+    let mut has_picture = io::stdout().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
+    let (mut bottom, mut next) = (Bottom::default(), clock.moment());
     // Report a missing table or a wrong password before the first event needs the store.
     if let Err(error) = schedule.check() {
         print(&format!("{}\n", Chain(&error)));
     }
     loop {
-        // Without a terminal there is no picture: the thread sleeps until the next line, and reads no store.
-        let next_line = if is_terminal {
+        // Without a picture, the thread sleeps until the next line, and reads no store.
+        let next_line = if has_picture {
             told.recv_timeout(next.since(clock.moment()))
         } else {
             told.recv().map_err(RecvTimeoutError::from)
@@ -81,14 +81,17 @@ fn print_told(told: &Receiver<ToPrint>, schedule: &Schedule, shutdown: &Shutdown
             Err(RecvTimeoutError::Timeout) => {}
             Ok(None) | Err(RecvTimeoutError::Disconnected) => break,
         }
-        if !is_terminal || clock.moment() < next {
+        if has_picture && shutdown.is_triggered() {
+            // From now on, a further signal can end the process at once, and would leave the picture on the terminal.
+            has_picture = false;
+            bottom.clear();
+            let drain = ExactDuration(shutdown.drain());
+            print(&format!("no more runs start, and the current runs have {drain} to end; Ctrl-C again stops them\n"));
+        }
+        if !has_picture || clock.moment() < next {
             continue;
         }
         next = clock.moment().plus(EVERY);
-        if !is_ending && shutdown.is_triggered() {
-            is_ending = true;
-            print("no more runs start, and those that are running may finish; Ctrl-C again stops them\n");
-        }
         bottom.draw(&schedule.status_without_log());
     }
     bottom.clear();

@@ -14,7 +14,7 @@ use crate::store::event_mutex::admission::{Admission, Admitted};
 pub(super) fn of_eight_threads_exactly_one_wins_each_round<H: Harness>(subject: &Subject<H>) {
     let name = subject.name("contested");
     let release = |won: &Option<Lease>| won.iter().for_each(|lease| subject.releases(lease));
-    let won = rounds(8, 200, |_, _| subject.try_create(&name), release);
+    let won = rounds(8, 100, |_, _| subject.try_create(&name), release);
     let leases = one_in_each_round(&won, |_| &name);
     for pair in leases.windows(2) {
         let happened = format_args!("{:?} came after {:?}", pair[1].token(), pair[0].token());
@@ -127,7 +127,7 @@ pub(super) fn an_admission_that_loses_the_claim_in_a_race_keeps_no_lease<H: Harn
         }
         admitted
     };
-    for (round, answers) in rounds(3, 200, attempt, |_| {}).iter().enumerate() {
+    for (round, answers) in rounds(3, 100, attempt, |_| {}).iter().enumerate() {
         let winners = answers.iter().filter(|admitted| matches!(admitted, Admitted::Granted(_))).count();
         let happened = format_args!("round {round} gave {answers:?}");
         must(

@@ -32,9 +32,7 @@ pub(super) fn a_store_says_whether_it_can_extend<H: Harness>(subject: &Subject<H
 }
 
 pub(super) fn an_extension_moves_the_end_each_time<H: Harness>(subject: &Subject<H>) -> CaseResult {
-    if let Some(unsupported) = subject.can_not_extend() {
-        return unsupported;
-    }
+    subject.can_extend()?;
     let term = subject.shorts(4);
     subject.in_time(|name| {
         let lease = subject.create_for(name, term);
@@ -56,49 +54,42 @@ pub(super) fn an_extension_moves_the_end_each_time<H: Harness>(subject: &Subject
         subject.is_free(name, "an extended lease ends one term after the last extension");
         Some(())
     });
-    CaseResult::Passed
+    Ok(())
 }
 
 pub(super) fn an_extension_can_shorten<H: Harness>(subject: &Subject<H>) -> CaseResult {
-    if let Some(unsupported) = subject.can_not_extend() {
-        return unsupported;
-    }
+    subject.can_extend()?;
     let lease = subject.create(&subject.name("shortened"));
     let extended = subject.extend(&lease, subject.short());
     must(extended, "the owner can shorten its lease", lease.name(), "extend answered false");
     subject.let_pass(subject.short());
     subject.is_free(lease.name(), "an extended lease ends one term from now, even if that is earlier");
     subject.create(lease.name());
-    CaseResult::Passed
+    Ok(())
 }
 
 pub(super) fn an_extension_after_the_end_is_refused<H: Harness>(subject: &Subject<H>) -> CaseResult {
-    if let Some(unsupported) = subject.can_not_extend() {
-        return unsupported;
-    }
+    subject.can_extend()?;
     let lease = subject.create_for(&subject.name("ended"), subject.short());
     subject.let_pass(subject.short());
     is_not_extended(subject, &lease);
     subject.is_free(lease.name(), "an extension after the end of a lease does not acquire the name");
     subject.create(lease.name());
-    CaseResult::Passed
+    Ok(())
 }
 
 pub(super) fn an_extension_after_a_forget_is_refused<H: Harness>(subject: &Subject<H>) -> CaseResult {
-    if let Some(unsupported) = subject.can_not_extend() {
-        return unsupported;
-    }
+    subject.can_extend()?;
     let lease = subject.create(&subject.name("released"));
     subject.releases(&lease);
     is_not_extended(subject, &lease);
     subject.is_free(lease.name(), "an extension after a forget does not acquire the name");
-    CaseResult::Passed
+    Ok(())
 }
 
 pub(super) fn an_extension_after_a_break_is_refused<H: Harness>(subject: &Subject<H>) -> CaseResult {
-    if let Some(unsupported) = subject.can_not_extend().or_else(|| subject.can_not_break()) {
-        return unsupported;
-    }
+    subject.can_extend()?;
+    subject.can_break()?;
     let name = subject.name("broken");
     let broken = subject.create(&name);
     subject.break_lease(&name);
@@ -109,13 +100,11 @@ pub(super) fn an_extension_after_a_break_is_refused<H: Harness>(subject: &Subjec
     must(!shortened, "the former holder of a broken lease can't shorten it", &name, "extend answered true");
     subject.let_pass(subject.short());
     subject.is_held_by(&holder, "an extension after a break changes nothing for the new holder");
-    CaseResult::Passed
+    Ok(())
 }
 
 pub(super) fn a_late_extension_leaves_the_new_holder_alone<H: Harness>(subject: &Subject<H>) -> CaseResult {
-    if let Some(unsupported) = subject.can_not_extend() {
-        return unsupported;
-    }
+    subject.can_extend()?;
     let name = subject.name("late");
     let late = subject.create_for(&name, subject.short());
     subject.let_pass(subject.short());
@@ -131,13 +120,11 @@ pub(super) fn a_late_extension_leaves_the_new_holder_alone<H: Harness>(subject: 
     is_not_extended(subject, &late);
     subject.let_pass(subject.short());
     subject.is_free(holder.name(), "a late extension does not prolong the new holder's lease");
-    CaseResult::Passed
+    Ok(())
 }
 
 pub(super) fn several_extensions_are_independent<H: Harness>(subject: &Subject<H>) -> CaseResult {
-    if let Some(unsupported) = subject.can_not_extend() {
-        return unsupported;
-    }
+    subject.can_extend()?;
     let names = ["one", "released", "another's", "two"].map(|text| subject.name(text));
     let leases = names.each_ref().map(|name| subject.create(name));
     subject.releases(&leases[1]);
@@ -158,7 +145,7 @@ pub(super) fn several_extensions_are_independent<H: Harness>(subject: &Subject<H
     subject.is_free(&names[1], promise);
     subject.is_held_by(&holder, promise);
     subject.is_free(&names[3], promise);
-    CaseResult::Passed
+    Ok(())
 }
 
 #[track_caller]

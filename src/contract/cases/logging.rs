@@ -6,7 +6,7 @@ use super::naming::ODD;
 use crate::base::error::MutexError;
 use crate::contract::harness::Harness;
 use crate::contract::race::exactly;
-use crate::contract::subject::{CaseResult, Subject, answered, must, occurrence};
+use crate::contract::subject::{CaseResult, DoesNotApply, Subject, answered, must, occurrence};
 use crate::lease::{name::MutexName, owner::Owner, token::FencingToken};
 use crate::outcome::{run_record::RunRecord, run_record::outcome_kind::OutcomeKind, run_record::skip_count::SkipCount};
 use crate::store::event_mutex::{EventMutex, run_log::RunLog};
@@ -30,13 +30,8 @@ impl Log<'_> {
     }
 }
 
-macro_rules! log_of {
-    ($subject:ident) => {
-        match $subject.mutex.run_log() {
-            Some(log) => Log(log),
-            None => return CaseResult::DoesNotApply("the store keeps no log of runs, and says so"),
-        }
-    };
+fn log_of<H: Harness>(subject: &Subject<H>) -> Result<Log<'_>, DoesNotApply> {
+    subject.mutex.run_log().map(Log).ok_or(DoesNotApply("the store keeps no log of runs, and says so"))
 }
 
 /// Returns the start time of the run with this number.
@@ -53,7 +48,7 @@ fn ended(record: &RunRecord, result: OutcomeKind, error: Option<&str>) -> RunRec
 }
 
 pub(super) fn a_record_is_read_back_as_it_was_written<H: Harness>(subject: &Subject<H>) -> CaseResult {
-    let log = log_of!(subject);
+    let log = log_of(subject)?;
     let event = subject.name("odd").mutex().to_owned();
     let unprotected = RunRecord::started(&*event, Owner::unique(), occurrence(0), None, start(0))
         .on("web 1 é'\\%2520 instance=b%20ü%2541", 17);
@@ -76,13 +71,13 @@ pub(super) fn a_record_is_read_back_as_it_was_written<H: Harness>(subject: &Subj
         &records.iter().rev().collect::<Vec<_>>(),
         "records are read back as they were written, and the newest record comes first",
     );
-    CaseResult::Passed
+    Ok(())
 }
 
 pub(super) fn an_end_takes_the_place_of_its_start_and_no_start_that_of_an_end<H: Harness>(
     subject: &Subject<H>,
 ) -> CaseResult {
-    let log = log_of!(subject);
+    let log = log_of(subject)?;
     let name = subject.name("once");
     let event = name.mutex();
     let start = started(event, 0);
@@ -96,11 +91,11 @@ pub(super) fn an_end_takes_the_place_of_its_start_and_no_start_that_of_an_end<H:
     log.is(event, &[&end], "a record that is written twice is kept once");
     log.write(&[start], 5);
     log.is(event, &[&end], "a late start does not replace the end of its run");
-    CaseResult::Passed
+    Ok(())
 }
 
 pub(super) fn the_newest_runs_stay_and_the_last_success<H: Harness>(subject: &Subject<H>) -> CaseResult {
-    let log = log_of!(subject);
+    let log = log_of(subject)?;
     let name = subject.name("many");
     let event = name.mutex();
     let runs: Vec<RunRecord> = (0..MANY)
@@ -117,13 +112,13 @@ pub(super) fn the_newest_runs_stay_and_the_last_success<H: Harness>(subject: &Su
     log.write(&[started(event, MANY)], 1);
     let left = answered("runs", &event, log.0.runs(event));
     must(left.len() == 1, "the log keeps no more runs than it should", &event, left.len());
-    CaseResult::Passed
+    Ok(())
 }
 
 pub(super) fn runs_are_in_the_order_in_which_the_store_was_told_of_them<H: Harness>(
     subject: &Subject<H>,
 ) -> CaseResult {
-    let log = log_of!(subject);
+    let log = log_of(subject)?;
     let name = subject.name("ahead");
     let event = name.mutex();
     // The clock of one host is ahead, the clock of another host is behind, and a third clock is set back again and
@@ -147,11 +142,11 @@ pub(super) fn runs_are_in_the_order_in_which_the_store_was_told_of_them<H: Harne
     log.write(&starts[6..], 4);
     let kept = [&starts[6], &starts[5], &starts[4], &records[1]].map(Clone::clone);
     is(&kept, "the runs that were written first are dropped first");
-    CaseResult::Passed
+    Ok(())
 }
 
 pub(super) fn skipped_occurrences_are_counted_beside_the_runs<H: Harness>(subject: &Subject<H>) -> CaseResult {
-    let log = log_of!(subject);
+    let log = log_of(subject)?;
     let (name, other) = (subject.name("skips"), subject.name("Skips"));
     let event = name.mutex();
     let skips = |reason, count, latest| {
@@ -159,7 +154,7 @@ pub(super) fn skipped_occurrences_are_counted_beside_the_runs<H: Harness>(subjec
     };
     let none = log.0.skips(event);
     if none.as_ref().is_err_and(MutexError::is_unsupported) {
-        return CaseResult::DoesNotApply("the log counts no skipped occurrences, and says so");
+        return Err(DoesNotApply("the log counts no skipped occurrences, and says so"));
     }
     let is = |name: &MutexName, expected: &[SkipCount], promise| {
         let mut found = answered("skips", name, log.0.skips(name.mutex()));
@@ -181,13 +176,13 @@ pub(super) fn skipped_occurrences_are_counted_beside_the_runs<H: Harness>(subjec
     let left = answered("runs", &event, log.0.runs(event));
     must(left.len() == 1, "a write of counts drops no runs", &event, left.len());
     is(&other, &[], "each event has its own counts");
-    CaseResult::Passed
+    Ok(())
 }
 
 pub(super) fn the_log_of_one_event_has_nothing_to_do_with_anything_else<H: Harness>(
     subject: &Subject<H>,
 ) -> CaseResult {
-    let log = log_of!(subject);
+    let log = log_of(subject)?;
     let names: Vec<_> = ODD.iter().map(|odd| subject.name(odd)).collect();
     let leases: Vec<_> = names.iter().step_by(2).map(|name| subject.create(name)).collect();
     let records: Vec<RunRecord> = (0..).zip(&names).map(|(number, name)| started(name.mutex(), number)).collect();
@@ -211,7 +206,7 @@ pub(super) fn the_log_of_one_event_has_nothing_to_do_with_anything_else<H: Harne
         subject.is_held_by(lease, "a write to the log changes no lease");
         subject.releases(lease);
     }
-    CaseResult::Passed
+    Ok(())
 }
 
 pub(super) fn no_run_is_lost_and_none_too_many_stays_where_many_write_at_once<H: Harness>(
@@ -219,7 +214,7 @@ pub(super) fn no_run_is_lost_and_none_too_many_stays_where_many_write_at_once<H:
 ) -> CaseResult {
     const WRITERS: usize = 4;
     const ROUNDS: usize = 10;
-    let log = log_of!(subject);
+    let log = log_of(subject)?;
     let all = subject.name("all");
     let few = |round| subject.name(format_args!("few {round}"));
     let stores: Vec<_> = (0..WRITERS).map(|_| subject.another_mutex()).collect();
@@ -241,5 +236,5 @@ pub(super) fn no_run_is_lost_and_none_too_many_stays_where_many_write_at_once<H:
         let kept = records(&name).len();
         must(kept == 2, "the log keeps no more runs than it should", &name, format_args!("{kept} were found"));
     }
-    CaseResult::Passed
+    Ok(())
 }

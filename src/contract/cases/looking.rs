@@ -5,7 +5,7 @@ use std::sync::Arc;
 use chrono::TimeDelta;
 
 use super::naming::ODD;
-use crate::contract::subject::{CaseResult, Subject, answered, broken, long, must, occurrence};
+use crate::contract::subject::{CaseResult, DoesNotApply, Subject, answered, broken, long, must, occurrence};
 use crate::contract::{harness::Harness, race::beside, race::repeat};
 use crate::lease::label::{LONGEST, Label};
 use crate::lease::{holder::Holder, name::MutexName, request::Lease};
@@ -65,7 +65,7 @@ pub(super) fn looking_never_makes_a_create_fail<H: Harness>(subject: &Subject<H>
         subject.is_held(&name, "a read ends no lease");
         subject.releases(&lease);
     };
-    beside(3, look, || repeat(20, 200, create));
+    beside(3, look, || repeat(20, 100, create));
 }
 
 pub(super) fn the_holder_is_told_truly_or_not_at_all<H: Harness>(subject: &Subject<H>) -> CaseResult {
@@ -73,9 +73,7 @@ pub(super) fn the_holder_is_told_truly_or_not_at_all<H: Harness>(subject: &Subje
     let lease = subject.create(&name);
     let told = subject.holder(&name);
     subject.is_told(&lease, told.as_ref(), "the answer names the right holder");
-    let Some(told) = told else {
-        return CaseResult::DoesNotApply("the store keeps no holders");
-    };
+    let told = told.ok_or(DoesNotApply("the store keeps no holders"))?;
     let promise = "a holder has its host, its process id, and the start and the end of its lease";
     must(told.pid() == std::process::id(), promise, &name, format_args!("found {told:?}"));
     must(!told.host().is_empty(), promise, &name, format_args!("found {told:?}"));
@@ -93,12 +91,12 @@ pub(super) fn the_holder_is_told_truly_or_not_at_all<H: Harness>(subject: &Subje
     subject.let_pass(subject.short());
     let after = subject.holder(&name);
     must(after.is_none(), "an expired name has no holder", &name, format_args!("found {after:?}"));
-    CaseResult::Passed
+    Ok(())
 }
 
 pub(super) fn the_holder_tells_for_which_occurrence_it_holds<H: Harness>(subject: &Subject<H>) -> CaseResult {
     if !subject.keeps_holders() {
-        return CaseResult::DoesNotApply("the store keeps no holders");
+        return Err(DoesNotApply("the store keeps no holders"));
     }
     let promise = "a holder has the occurrence for which it holds a name";
     let lease = subject.name("for an occurrence");
@@ -124,12 +122,12 @@ pub(super) fn the_holder_tells_for_which_occurrence_it_holds<H: Harness>(subject
             subject.releases(&lease);
         }
     }
-    CaseResult::Passed
+    Ok(())
 }
 
 pub(super) fn the_holder_tells_its_application_and_its_instance<H: Harness>(subject: &Subject<H>) -> CaseResult {
     if !subject.keeps_holders() {
-        return CaseResult::DoesNotApply("the store keeps no holders");
+        return Err(DoesNotApply("the store keeps no holders"));
     }
     let promise = "a holder has its application and its instance";
     let (name, longest) = (subject.name("of an application"), "😀".repeat(LONGEST));
@@ -146,15 +144,18 @@ pub(super) fn the_holder_tells_its_application_and_its_instance<H: Harness>(subj
         };
         for name in [&name, &claim] {
             let told = subject.holder(name);
+            // A store may cut off the end of a long text. The reason is the last part of the text.
+            let is_cut = told.as_ref().is_some_and(|holder| holder.reason() != label.reason.as_deref());
             let parts = |holder: &Holder| {
                 [holder.application(), holder.instance(), holder.timetable()].map(|part| part.map(Arc::<str>::from))
             };
             let told = told.as_ref().map(parts).unwrap_or_default();
             if told == [None, None, None] {
-                return CaseResult::DoesNotApply("the store does not keep the text of a holder");
+                return Err(DoesNotApply("the store does not keep the text of a holder"));
             }
             let expected = [label.application.clone(), label.instance.clone(), label.timetable.clone()];
-            must(told == expected, promise, name, format_args!("found {told:?} instead of {expected:?}"));
+            let may_differ = is_cut && label.application.as_deref() == Some(&*longest);
+            must(may_differ || told == expected, promise, name, format_args!("found {told:?} instead of {expected:?}"));
         }
         [grant.lease(), grant.claim()].into_iter().flatten().for_each(|lease| subject.releases(lease));
     }
@@ -162,7 +163,7 @@ pub(super) fn the_holder_tells_its_application_and_its_instance<H: Harness>(subj
     let told = subject.holder(&name).and_then(|holder| holder.application().map(str::to_owned));
     must(told.is_none(), "if a request has no application, its holder has none", &name, format_args!("found {told:?}"));
     subject.releases(&lease);
-    CaseResult::Passed
+    Ok(())
 }
 
 pub(super) fn each_of_several_names_is_told_that_is_held<H: Harness>(subject: &Subject<H>) {
@@ -172,9 +173,11 @@ pub(super) fn each_of_several_names_is_told_that_is_held<H: Harness>(subject: &S
     let of_other = [other.clone(), other.claim("event", occurrence(0))];
     let names: Vec<MutexName> = marks.chain([one.clone(), one.claim("event", occurrence(0))]).chain(of_other).collect();
     let are_told = |expected: &[&Lease]| {
-        let told = subject.held(Names::Each(&names)).unwrap_or_else(|| {
+        let mut told = subject.held(Names::Each(&names)).unwrap_or_else(|| {
             broken("every store can read several names", &one, "held answered that the store can't do this")
         });
+        // A store may return the names in any order.
+        told.sort_by_key(|held| names.iter().position(|name| name == held.name()));
         let same = told.iter().map(Held::name).eq(expected.iter().map(|lease| lease.name()));
         must(same, promise, &one, format_args!("found {told:?} instead of {expected:?}"));
         for (held, lease) in told.iter().zip(expected) {
@@ -194,9 +197,7 @@ pub(super) fn each_of_several_names_is_told_that_is_held<H: Harness>(subject: &S
 }
 
 pub(super) fn a_store_lists_the_leases_that_are_held_and_nothing_else<H: Harness>(subject: &Subject<H>) -> CaseResult {
-    if let Some(unsupported) = can_not_list(subject) {
-        return unsupported;
-    }
+    can_list(subject)?;
     let prefix = subject.name("listed:");
     let name = |text: &str| subject.name(format_args!("listed:{text}"));
     let held = ["", "a", "b", "a:b", "c", "C"].map(|text| subject.create(&name(text)));
@@ -233,13 +234,11 @@ pub(super) fn a_store_lists_the_leases_that_are_held_and_nothing_else<H: Harness
         subject.releases(lease);
         are_listed(subject, prefix.mutex(), &expected);
     }
-    CaseResult::Passed
+    Ok(())
 }
 
 pub(super) fn a_prefix_is_text_and_no_pattern<H: Harness>(subject: &Subject<H>) -> CaseResult {
-    if let Some(unsupported) = can_not_list(subject) {
-        return unsupported;
-    }
+    can_list(subject)?;
     let leases: Vec<Lease> = ODD.iter().map(|ending| subject.create(&subject.name(ending))).collect();
     for prefix in leases.iter().map(|lease| lease.name().mutex()).chain([&*subject.run]) {
         let expected: Vec<&Lease> = leases.iter().filter(|lease| lease.name().mutex().starts_with(prefix)).collect();
@@ -259,20 +258,19 @@ pub(super) fn a_prefix_is_text_and_no_pattern<H: Harness>(subject: &Subject<H>) 
             format_args!("it was listed {listed} times"),
         );
     }
-    CaseResult::Passed
+    Ok(())
 }
 
-/// Returns the reason why a case does not apply, or `None` if the store can list leases by a prefix. Fails if the store
-/// can do so only sometimes.
-fn can_not_list<H: Harness>(subject: &Subject<H>) -> Option<CaseResult> {
+/// Returns an error if the store can't list leases by a prefix. Fails if the store can do so only sometimes.
+fn can_list<H: Harness>(subject: &Subject<H>) -> CaseResult {
     let name = subject.name("whether leases are listed");
     let list = || subject.held(Names::LeasesWithPrefix(name.mutex())).map(|held| held.len());
     let lease = subject.create(&name);
     let held = list();
     subject.releases(&lease);
     match (held, list()) {
-        (Some(1), Some(0)) => None,
-        (None, None) => Some(CaseResult::DoesNotApply("the store can't list leases by a prefix, and says so")),
+        (Some(1), Some(0)) => Ok(()),
+        (None, None) => Err(DoesNotApply("the store can't list leases by a prefix, and says so")),
         counts => {
             broken("a store that can't list leases says so each time", &name, format_args!("it listed {counts:?}"))
         }

@@ -1,14 +1,12 @@
 //! Cases of lifelines: a lease with a lifeline lasts as long as any process has the lifeline open.
 
 use crate::contract::harness::Harness;
-use crate::contract::subject::{CaseResult, Subject, answered, broken, must};
+use crate::contract::subject::{CaseResult, DoesNotApply, Subject, answered, broken, must};
 use crate::lease::{name::MutexName, request::Lease};
 use crate::store::event_mutex::{EventMutex, lifeline::Lifeline};
 
 pub(super) fn a_lease_with_a_lifeline_outlasts_its_term<H: Harness>(subject: &Subject<H>) -> CaseResult {
-    if let Some(none) = subject.gives_no_lifeline() {
-        return none;
-    }
+    subject.gives_lifelines()?;
     subject.in_time(|name| {
         let (lease, lifeline) = short_with_lifeline(subject, name)?;
         for _ in 0..2 {
@@ -25,13 +23,12 @@ pub(super) fn a_lease_with_a_lifeline_outlasts_its_term<H: Harness>(subject: &Su
         subject.releases(&lease);
         Some(())
     });
-    CaseResult::Passed
+    Ok(())
 }
 
 pub(super) fn an_extension_does_not_end_a_lease_with_a_lifeline<H: Harness>(subject: &Subject<H>) -> CaseResult {
-    if let Some(unsupported) = subject.can_not_extend().or_else(|| subject.gives_no_lifeline()) {
-        return unsupported;
-    }
+    subject.can_extend()?;
+    subject.gives_lifelines()?;
     subject.in_time(|name| {
         let (lease, _lifeline) = short_with_lifeline(subject, name)?;
         for _ in 0..2 {
@@ -44,13 +41,11 @@ pub(super) fn an_extension_does_not_end_a_lease_with_a_lifeline<H: Harness>(subj
         subject.releases(&lease);
         Some(())
     });
-    CaseResult::Passed
+    Ok(())
 }
 
 pub(super) fn a_forget_frees_a_name_whoever_has_its_lifeline<H: Harness>(subject: &Subject<H>) -> CaseResult {
-    if let Some(none) = subject.gives_no_lifeline() {
-        return none;
-    }
+    subject.gives_lifelines()?;
     let name = subject.name("released");
     let lease = subject.create(&name);
     let _lifeline = lifeline_of(subject, &lease);
@@ -63,13 +58,12 @@ pub(super) fn a_forget_frees_a_name_whoever_has_its_lifeline<H: Harness>(subject
     subject.let_pass(subject.short());
     subject.is_free(&name, "a lifeline does not prolong the next lease");
     must(!subject.forget(&next), "a lease ends with its term", &name, "forget answered true");
-    CaseResult::Passed
+    Ok(())
 }
 
 pub(super) fn a_later_release_frees_a_name_whoever_has_its_lifeline<H: Harness>(subject: &Subject<H>) -> CaseResult {
-    if let Some(unsupported) = subject.can_not_extend().or_else(|| subject.gives_no_lifeline()) {
-        return unsupported;
-    }
+    subject.can_extend()?;
+    subject.gives_lifelines()?;
     let minimum_hold = subject.shorts(4);
     subject.in_time(|name| {
         let lease = subject.create(name);
@@ -87,13 +81,12 @@ pub(super) fn a_later_release_frees_a_name_whoever_has_its_lifeline<H: Harness>(
         subject.create(name);
         Some(())
     });
-    CaseResult::Passed
+    Ok(())
 }
 
 pub(super) fn a_break_frees_a_name_whoever_has_its_lifeline<H: Harness>(subject: &Subject<H>) -> CaseResult {
-    if let Some(unsupported) = subject.can_not_break().or_else(|| subject.gives_no_lifeline()) {
-        return unsupported;
-    }
+    subject.can_break()?;
+    subject.gives_lifelines()?;
     let lease = subject.create(&subject.name("broken"));
     let _lifeline = lifeline_of(subject, &lease);
     let freed = subject.break_lease(lease.name());
@@ -105,7 +98,7 @@ pub(super) fn a_break_frees_a_name_whoever_has_its_lifeline<H: Harness>(subject:
     let holder = subject.create(lease.name());
     must(!subject.forget(&lease), "the forget of the former holder returns false", lease.name(), "it answered true");
     subject.is_held_by(&holder, "a former holder with a lifeline changes nothing for the new holder");
-    CaseResult::Passed
+    Ok(())
 }
 
 pub(super) fn what_is_not_ours_any_more_gets_no_lifeline<H: Harness>(subject: &Subject<H>) {
@@ -129,8 +122,8 @@ pub(super) fn what_is_not_ours_any_more_gets_no_lifeline<H: Harness>(subject: &S
 }
 
 pub(super) fn a_lease_without_a_lifeline_is_as_it_was<H: Harness>(subject: &Subject<H>) -> CaseResult {
-    if subject.gives_no_lifeline().is_none() {
-        return CaseResult::DoesNotApply("the store gives lifelines");
+    if subject.gives_lifelines().is_ok() {
+        return Err(DoesNotApply("the store gives lifelines"));
     }
     let asks = |lease: &Lease| {
         let lifeline = subject.lifeline(lease);
@@ -147,7 +140,7 @@ pub(super) fn a_lease_without_a_lifeline_is_as_it_was<H: Harness>(subject: &Subj
     asks(&lease);
     subject.let_pass(subject.short());
     subject.is_free(lease.name(), "a lease without a lifeline ends with its term");
-    CaseResult::Passed
+    Ok(())
 }
 
 /// Acquires a lease whose term is a few times the short term, and gets its lifeline. Returns `None` if the machine was

@@ -24,9 +24,7 @@ pub(super) fn several_leases_are_released_in_order<H: Harness>(subject: &Subject
 }
 
 pub(super) fn a_name_that_is_released_later_is_held_until_then<H: Harness>(subject: &Subject<H>) -> CaseResult {
-    if let Some(unsupported) = subject.can_not_extend() {
-        return unsupported;
-    }
+    subject.can_extend()?;
     let minimum_hold = subject.shorts(4);
     subject.in_time(|name| {
         let lease = subject.create(name);
@@ -53,13 +51,11 @@ pub(super) fn a_name_that_is_released_later_is_held_until_then<H: Harness>(subje
         must(next.token() > lease.token(), "tokens rise after a minimum hold", name, format_args!("got {next:?}"));
         Some(())
     });
-    CaseResult::Passed
+    Ok(())
 }
 
 pub(super) fn a_later_release_shortens_and_lengthens<H: Harness>(subject: &Subject<H>) -> CaseResult {
-    if let Some(unsupported) = subject.can_not_extend() {
-        return unsupported;
-    }
+    subject.can_extend()?;
     let shortened = subject.create(&subject.name("shortened"));
     is_released_after(subject, &shortened, subject.short());
     subject.let_pass(subject.short());
@@ -86,15 +82,13 @@ pub(super) fn a_later_release_shortens_and_lengthens<H: Harness>(subject: &Subje
         subject.is_free(name, "a name is free when its minimum hold is over");
         Some(())
     });
-    CaseResult::Passed
+    Ok(())
 }
 
 pub(super) fn a_later_release_of_what_is_not_ours_any_more_takes_nothing<H: Harness>(
     subject: &Subject<H>,
 ) -> CaseResult {
-    if let Some(unsupported) = subject.can_not_extend() {
-        return unsupported;
-    }
+    subject.can_extend()?;
     let released = subject.create(&subject.name("released"));
     subject.releases(&released);
     let ended = subject.create_for(&subject.name("ended"), subject.short());
@@ -104,13 +98,11 @@ pub(super) fn a_later_release_of_what_is_not_ours_any_more_takes_nothing<H: Harn
         subject.is_free(lease.name(), "a release with a minimum hold does not acquire a free name");
         subject.create(lease.name());
     }
-    CaseResult::Passed
+    Ok(())
 }
 
 pub(super) fn a_late_later_release_leaves_the_new_holder_alone<H: Harness>(subject: &Subject<H>) -> CaseResult {
-    if let Some(unsupported) = subject.can_not_extend() {
-        return unsupported;
-    }
+    subject.can_extend()?;
     let name = subject.name("late");
     let late = subject.create_for(&name, subject.short());
     subject.let_pass(subject.short());
@@ -124,13 +116,11 @@ pub(super) fn a_late_later_release_leaves_the_new_holder_alone<H: Harness>(subje
     is_not_released(subject, &late, long());
     subject.let_pass(subject.short());
     subject.is_free(holder.name(), "a late release does not prolong the new holder's lease");
-    CaseResult::Passed
+    Ok(())
 }
 
 pub(super) fn several_later_releases_are_independent<H: Harness>(subject: &Subject<H>) -> CaseResult {
-    if let Some(unsupported) = subject.can_not_extend() {
-        return unsupported;
-    }
+    subject.can_extend()?;
     let names = ["one", "released", "another's", "two"].map(|text| subject.name(text));
     let leases = names.each_ref().map(|name| subject.create(name));
     subject.releases(&leases[1]);
@@ -150,13 +140,11 @@ pub(super) fn several_later_releases_are_independent<H: Harness>(subject: &Subje
     for at in [0, 1, 3] {
         subject.is_free(&names[at], promise);
     }
-    CaseResult::Passed
+    Ok(())
 }
 
 pub(super) fn releases_of_one_batch_have_minimum_holds_of_their_own<H: Harness>(subject: &Subject<H>) -> CaseResult {
-    if let Some(unsupported) = subject.can_not_extend() {
-        return unsupported;
-    }
+    subject.can_extend()?;
     let names = ["a while", "at once", "longer", "also at once"].map(|text| subject.name(text));
     let minimum_holds = [Some(subject.short()), None, Some(long()), None];
     let mut batch = Batch::new();
@@ -172,7 +160,7 @@ pub(super) fn releases_of_one_batch_have_minimum_holds_of_their_own<H: Harness>(
     subject.is_free(&names[0], promise);
     subject.is_held(&names[2], promise);
     subject.is_refused(&names[2]);
-    CaseResult::Passed
+    Ok(())
 }
 
 #[track_caller]
@@ -193,9 +181,7 @@ fn is_not_released<H: Harness>(subject: &Subject<H>, lease: &Lease, minimum_hold
 }
 
 pub(super) fn a_broken_name_is_free_and_its_holder_can_not_come_back<H: Harness>(subject: &Subject<H>) -> CaseResult {
-    if let Some(unsupported) = subject.can_not_break() {
-        return unsupported;
-    }
+    subject.can_break()?;
     let name = subject.name("broken");
     let old = subject.create(&name);
     let freed = subject.break_lease(&name);
@@ -208,13 +194,11 @@ pub(super) fn a_broken_name_is_free_and_its_holder_can_not_come_back<H: Harness>
     subject.is_held_by(&holder, "a former holder changes nothing for the new holder");
     subject.is_refused(&name);
     subject.releases(&holder);
-    CaseResult::Passed
+    Ok(())
 }
 
 pub(super) fn breaking_a_free_name_changes_nothing<H: Harness>(subject: &Subject<H>) -> CaseResult {
-    if let Some(unsupported) = subject.can_not_break() {
-        return unsupported;
-    }
+    subject.can_break()?;
     let name = subject.name("free");
     is_not_broken(subject, &subject.name("never held"));
     let lease = subject.create(&name);
@@ -227,14 +211,14 @@ pub(super) fn breaking_a_free_name_changes_nothing<H: Harness>(subject: &Subject
     is_not_broken(subject, &name);
     subject.is_held_by(&other, "a break of one name does not change others");
     subject.create(&name);
-    CaseResult::Passed
+    Ok(())
 }
 
 #[track_caller]
 fn is_lost<H: Harness>(subject: &Subject<H>, lease: &Lease) {
     let released = subject.forget(lease);
     must(!released, "the forget of the former holder returns false", lease.name(), "it answered true");
-    if subject.can_not_extend().is_none() {
+    if subject.can_extend().is_ok() {
         let extended = subject.extend(lease, long());
         must(!extended, "the extend of the former holder returns false", lease.name(), "it answered true");
     }

@@ -28,7 +28,7 @@ impl Definition {
         let is_closed = |filter: &Filter| matches!(filter, Filter::Window(window) if !window.is_open_at(shown));
         if self.timetable.span.is_over_at(at.timestamp()) {
             Some(NoRetry::Over)
-        } else if self.upcoming(since).next().is_some_and(|next| next <= at) {
+        } else if self.starts(since).next().is_some_and(|next| next.at <= at) {
             Some(NoRetry::NextOccurrence)
         } else if !ignores_windows && self.filters.iter().any(is_closed) {
             Some(NoRetry::OutsideWindow)
@@ -58,8 +58,8 @@ impl Definition {
             let why = format_args!("its lease of `without_overlapping_for({term})` ends before that");
             return conflict(&why, ", or a longer `without_overlapping_for(..)`");
         }
-        let occurrences = self.upcoming(DateTime::UNIX_EPOCH).take(MOST_TRIED);
-        let mut refusals = occurrences.map(|since| self.refuses_attempt(wall_plus(since, delay), since, false));
+        let starts = self.starts(DateTime::UNIX_EPOCH).take(MOST_TRIED);
+        let mut refusals = starts.map(|start| self.refuses_attempt(wall_plus(start.at, delay), start.at, false));
         match refusals.next() {
             Some(Some(first)) if refusals.all(|refusal| refusal.is_some()) => conflict(&first, ""),
             _ => Ok(()),

@@ -11,19 +11,21 @@ use crate::event::add_error::{AddErrorKind, Refusal};
 use crate::event::catch_up::CatchUp;
 use crate::event::filter::windows_of;
 use crate::time::clock::shown::ExactDuration;
-use crate::time::{timetable::Timetable, zone::Zone};
+use crate::time::zone::Zone;
 
 impl Definition {
     /// Refuses a minimum hold that lasts until the next occurrence, because that occurrence would be skipped even if
     /// the task is short. With several slots, refuses a minimum hold that lasts until an occurrence finds no free slot.
+    /// A jitter can move the two starts closer together.
     pub(super) fn check_hold(&self) -> Result<(), Refusal> {
         let Some(hold) = self.protection.lease.and_then(|lease| lease.at_least) else { return Ok(()) };
         let until_next = self.shortest_time(self.protection.slots.len());
+        let until_next = until_next.map(|time| time.saturating_sub(self.timetable.jitter.longest()));
         match until_next.filter(|until_next| hold.get() >= *until_next) {
             Some(until_next) => {
                 let [hold, until_next] = [hold.get(), until_next].map(ExactDuration);
                 Err(AddErrorKind::OutOfRange.because(format_args!(
-                    "`hold_at_least({hold})`: use less than {until_next}, because a later occurrence is due then, and would be \
+                    "`hold_at_least({hold})`: use less than {until_next}, because a later occurrence can start then, and would be \
                      skipped while the lease is still held"
                 )))
             }
@@ -51,8 +53,12 @@ impl Definition {
 
     /// Returns the shortest time between an occurrence and the occurrence that comes `later` occurrences after it.
     fn shortest_time(&self, later: usize) -> Option<Duration> {
-        // The times are compared in UTC, because clock changes make some days shorter or longer in other zones.
-        let timetable = Timetable { zone: Zone::UTC, ..self.timetable.clone() };
+        // The times are compared in UTC, because clock changes make some days shorter or longer in other zones. They do
+        // not move an interval, but its windows are in the event's zone.
+        let mut timetable = self.timetable.clone();
+        if timetable.interval.is_none() {
+            timetable.zone = Zone::UTC;
+        }
         let times = timetable.upcoming(DateTime::UNIX_EPOCH, windows_of(&self.filters));
         let times: Vec<DateTime<Utc>> = times.take(MOST_TRIED).collect();
         times.windows(later + 1).filter_map(|times| (times[later] - times[0]).to_std().ok()).min()

@@ -49,7 +49,8 @@ impl Event {
     /// as with [`cron`](Self::cron).
     ///
     /// If the field for seconds is not `0`, a minute can have several occurrences.
-    /// [`run_due`](crate::Schedule::run_due) runs only the latest occurrence in the minute before its tick.
+    /// [`run_due`](crate::Schedule::run_due) runs only the latest occurrence in the minute before its tick. If a tick
+    /// comes more than a minute after the tick before it, `run_due` can miss an occurrence between them.
     /// [`run_minute`](crate::Schedule::run_minute) and [`work`](crate::Schedule::work) run all occurrences.
     ///
     /// ```
@@ -151,6 +152,9 @@ impl Event {
     /// An occurrence that [`between`](Self::between) or [`unless_between`](Self::unless_between) refuses is left out.
     /// Other filters, [environments](Self::environments) and the store are not asked. So the event can still be skipped
     /// at the returned time.
+    ///
+    /// Without [`timezone`](Self::timezone), the times are those of UTC: an event knows the zone of its schedule only
+    /// after [`add`](crate::Schedule::add). [`Schedule::upcoming`](crate::Schedule::upcoming) uses this zone.
     pub fn next(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
         self.upcoming(after).next()
     }

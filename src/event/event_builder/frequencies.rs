@@ -125,7 +125,8 @@ impl Event {
     ///
     /// With one tick a minute, [`run_due`](crate::Schedule::run_due) runs every occurrence if the interval is in whole
     /// minutes. With another interval, such as 90 seconds, [`run_due`](crate::Schedule::run_due) runs only the latest
-    /// occurrence in the minute before the tick. [`run_minute`](crate::Schedule::run_minute) and
+    /// occurrence in the minute before the tick. If a tick comes more than a minute after the tick before it, `run_due`
+    /// can miss an occurrence between them. [`run_minute`](crate::Schedule::run_minute) and
     /// [`work`](crate::Schedule::work) run all occurrences.
     ///
     /// ```

@@ -27,10 +27,8 @@ pub(in crate::hold) struct ExitRelease {
 impl ExitRelease {
     /// Adds a lease that the exit releases, because its task does not run any more.
     pub(super) fn release(&mut self, held: &HeldLease) {
-        let Some(lease) = held.lease() else { return };
         let minimum_hold = held.minimum_hold_left().map(|left| full_seconds(left.get()));
-        let lease = held.begin_release().unwrap_or_else(|| lease.clone());
-        self.released.push((lease, minimum_hold));
+        self.released.extend(held.begin_release().map(|lease| (lease, minimum_hold)));
     }
 
     /// Adds a lease that the exit shortens, because its task can run until the process has ended. `deadline` is the
@@ -66,10 +64,7 @@ impl ExitRelease {
     pub(in crate::hold) fn send_to(&self, store: &dyn EventMutex, clock: &Clock) {
         let mut batch = Batch::new();
         self.released.iter().for_each(|(lease, minimum_hold)| batch.add_release(lease.clone(), *minimum_hold));
-        if !batch.is_empty() {
-            batch.ask(store);
-        }
-        let mut is_out = batch.outage().is_some();
+        let mut is_out = !batch.is_empty() && batch.ask(store).is_some();
         let can_extend = || contain(|| store.describe().can_extend()).unwrap_or(false);
         if self.shortened.is_empty() || !can_extend() {
             return;

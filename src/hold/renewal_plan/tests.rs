@@ -283,7 +283,7 @@ impl World {
         let (now, known) = (self.now(), &mut self.known[which]);
         let ended = known.run().begin_release();
         if known.is_live(now) {
-            let lease = ended.unwrap_or_else(|| known.lease.clone());
+            let lease = ended.expect("it is held");
             let deadline = known.deadline.plus(known.stopping);
             assert_eq!(lease.deadline(), deadline, "the released lease has the deadline of its last renewal");
         }

@@ -63,13 +63,11 @@ pub(super) fn is_subscribed() -> bool {
 /// Logs a step. [The book](https://docs.rs/crate/soloist/latest/source/docs/guide/logs.md) lists the fields. A message
 /// without the field `event` is inside the span of its run, and the span has the field.
 pub(super) fn trace(step: &Step<'_>, about: About<'_>) {
+    let (event, occurrence) = (about.event, about.occurrence.map(|occurrence| display(Rfc3339(occurrence))));
     match *step {
         // These steps are only for observers.
         Step::Begins { .. } | Step::Removed => {}
-        Step::Due { late, missed } => {
-            let (event, occurrence) = shown(about);
-            event!(debug, event, occurrence, late_ms = millis(late), missed, "due");
-        }
+        Step::Due { late, missed } => event!(debug, event, occurrence, late_ms = millis(late), missed, "due"),
         Step::Admitted { token, took } => {
             event!(debug, token = token.map(FencingToken::get), took_us = micros(took), "admitted");
         }
@@ -88,11 +86,9 @@ pub(super) fn trace(step: &Step<'_>, about: About<'_>) {
             event!(error, %hook, number, error = %OneLine(fault), "hook failed");
         }
         Step::Cancelled(reason) => {
-            let (event, occurrence) = shown(about);
             event!(info, event, occurrence, reason = reason.keyword(), "the run is asked to stop");
         }
         Step::DoesNotStop => {
-            let (event, occurrence) = shown(about);
             event!(warn, event, occurrence, "timed out and does not stop");
             if let (Some(event), Some(occurrence)) = (about.event, about.occurrence) {
                 let (name, occurrence) = (Named(event), Rfc3339(occurrence));
@@ -103,10 +99,7 @@ pub(super) fn trace(step: &Step<'_>, about: About<'_>) {
             let (mutex, token) = (mutex.map(|name| display(OneLine(name))), token.map(FencingToken::get));
             event!(error, mutex, token, "lease lost");
         }
-        Step::LeftBehind => {
-            let (event, occurrence) = shown(about);
-            event!(warn, event, occurrence, "left behind");
-        }
+        Step::LeftBehind => event!(warn, event, occurrence, "left behind"),
         Step::Renewed { leases, late: 0, lowest } => event!(debug, leases, lowest_ms = millis(lowest), "renewed"),
         Step::Renewed { leases, late, lowest } => {
             event!(warn, leases, late, lowest_ms = millis(lowest), "renewed late");
@@ -124,17 +117,12 @@ pub(super) fn trace(step: &Step<'_>, about: About<'_>) {
         Step::StoreUnavailable(error) => event!(error, error = %OneLine(Chain(error)), "store is unavailable"),
         Step::StoreAvailable => event!(info, "store is available again"),
         Step::Paused { schedule, until, why, scope } => {
-            event!(info, schedule, event = about.event, until = %Rfc3339(until), why, ?scope, "paused");
+            event!(info, schedule, event, until = %Rfc3339(until), why, ?scope, "paused");
         }
-        Step::Resumed { schedule } => event!(info, schedule, event = about.event, "resumed"),
+        Step::Resumed { schedule } => event!(info, schedule, event, "resumed"),
         Step::TickLate(late) => event!(warn, late_ms = millis(late), "tick is late"),
         Step::LoopAlive => event!(trace, "alive"),
     }
-}
-
-/// Returns the fields `event` and `occurrence`, for a step that is logged outside of its run's span.
-fn shown(about: About<'_>) -> (Option<&str>, Option<impl tracing::Value>) {
-    (about.event, about.occurrence.map(|occurrence| display(Rfc3339(occurrence))))
 }
 
 fn trace_release(release: &Release) {
@@ -193,7 +181,7 @@ pub(crate) fn store_is_not_shared(event: &str, scope: &dyn fmt::Debug) {
         // Events with `on_one_server` mostly share one store, so the line is printed for the first event only.
         PRINTED.call_once(|| {
             line!(
-                "event {}: on_one_server() or once_per(..) protects it in this process only, because its store, that of its \
+                "event {}: on_one_server(), once_per(..) or on_overlap(..) protects it in this process only, because its store, that of its \
                  `mutex(..)` or of the schedule, is in memory: use file:/… for one host, or a server for several hosts \
                  (printed once, for the first such event)",
                 Named(event)

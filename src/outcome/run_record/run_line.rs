@@ -38,10 +38,7 @@ impl RunRecord {
         let (fields, host) = fields.split_once(" host=")?;
         let field = |name: &str| fields.split(' ').find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
         let time = |name: &str| field(name).map(parse_stamp);
-        let token = match field("token") {
-            Some(token) => Some(FencingToken::new(token.parse().ok()?)),
-            None => None,
-        };
+        let token = field("token").map(|token| token.parse().map(FencingToken::new)).transpose().ok()?;
         let attempts = field("attempts").map_or(Ok(1), str::parse).ok()?;
         let record = Self::started(event, id, time("occurrence")??, token, time("started")??)
             .on(host, field("pid")?.parse().ok()?)

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{self, Waker};
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Select, Sender, unbounded};
+use crossbeam_channel::{Receiver, Select, Sender, never, unbounded};
 
 use super::next_attempt::AwaitedPart;
 use super::one_run::ActiveRun;
@@ -102,23 +102,15 @@ impl<'a> AwaitedRuns<'a> {
     }
 }
 
-/// Performs a run on this thread until its task and its hooks have ended. The caller releases the lease.
-pub(super) fn perform_here(run: &mut ActiveRun<'_>) {
-    while run.perform() {
-        await_here(run);
-    }
-}
-
-/// Waits on this thread until the run's task or wait has ended.
-fn await_here(run: &mut ActiveRun<'_>) {
-    let (sender, arrivals) = unbounded();
-    let sender = Arc::new(ArrivalSender(sender));
-    let waiting = run.planned.clock.waiting(&sender);
-    sender.start(0, run);
+/// Waits on this thread until the run's task or wait has ended. Returns the run.
+pub(super) fn await_here(run: ActiveRun<'_>) -> ActiveRun<'_> {
+    let mut awaited = AwaitedRuns::default();
+    awaited.start(run);
     loop {
-        let patience = waiting.patience(sender.look_after(0, run));
-        if let Ok(Arrival::Ended(_, end)) = arrivals.recv_timeout(patience) {
-            return run.note_end(end);
+        let patience = awaited.look_after();
+        awaited.hears_within(patience, &never::<()>());
+        if let Some(ended) = awaited.take_ended().pop() {
+            return ended;
         }
     }
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::thread::{self, Scope};
 use std::time::Duration;
 
-use super::awaited_runs::perform_here;
 use super::one_run::{ActiveRun, PendingRun};
 use super::queue_wait::refuse_or_queue;
 use super::store_request::StoreRequest;
@@ -53,9 +52,8 @@ pub(super) fn run_in_order<'scope, 'a: 'scope>(planned: &[&'a PlannedRun<'a>], s
         } else if is_asked {
             taken = TakenClaims::default(); // A run may take long, so the claims are read again later.
         }
-        while let Some(mut run) = request.ready.pop() {
-            perform_here(&mut run);
-            request.release(run);
+        while let Some(run) = request.ready.pop() {
+            request.perform_here(run);
         }
     }
     request.ask();

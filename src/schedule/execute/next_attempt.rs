@@ -22,6 +22,7 @@ use crate::outcome::fault::Fault;
 use crate::outcome::no_retry::NoRetry;
 use crate::outcome::skip_reason::SkipReason;
 use crate::schedule::tick_plan::planned_run::PlannedRun;
+use crate::task::event_task::Work;
 use crate::task::future_task::{FutureTask, TaskControl, TaskEnd};
 use crate::task::run::Run;
 use crate::time::clock::moment::Moment;
@@ -83,7 +84,8 @@ impl PlannedRun<'_> {
     /// and attempts are left.
     pub(super) fn failed_attempt(&self, run: &Run, fault: &Fault, ended: Moment) -> Option<FailedAttempt> {
         let delay = self.event.retry.as_ref()?.delay_after(run.attempt())?;
-        let ended_by_itself = fault.is_of_the_task() && run.held.reason_at(ended).is_none();
+        let is_interrupted = matches!(&self.event.work, Work::Command(command) if command.was_interrupted(fault));
+        let ended_by_itself = !is_interrupted && fault.is_of_the_task() && run.held.reason_at(ended).is_none();
         ended_by_itself.then(|| FailedAttempt {
             fault: fault.clone(),
             ended,

@@ -206,8 +206,8 @@ impl<'a> ActiveRun<'a> {
         let took = held.decided_in();
         self.tell(&Step::Admitted { token, took });
         self.held.enter_thread();
-        if let Some(limit) = event.failure_limit {
-            context.schedule.pause_if_it_fails(&event.name, limit);
+        if let (Some(run), Some(limit)) = (self.held.observed_run(), event.failure_limit) {
+            context.schedule.pause_if_it_fails(run, &event.name, limit);
         }
         let is_prepared = self.prepare();
         self.began = clock.moment();

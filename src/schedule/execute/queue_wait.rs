@@ -9,7 +9,7 @@
 //! | --- | --- | --- |
 //! | a place, with a number from 1 | an occurrence waits in this place | the waiter leaves the place; if its process dies, a term later |
 //! | the waiter marker of an occurrence | this occurrence waits | as for a place |
-//! | the cancellation of a token | the run with this token is to be replaced | five minutes after the time limit of the waiter that wrote the marker |
+//! | a request to stop, with a token | the run with this token is to be replaced | five minutes after the time limit of the waiter that wrote the marker |
 //!
 //! The lease of a run also records the occurrence of the run. A place also records the occurrence that waits in it.
 //!
@@ -30,8 +30,8 @@
 //!    the occurrence, because the waiter was in the queue. At its next ticks, the second process checks the occurrence.
 //!    If the occurrence no longer waits, and no server has claimed it, the second process runs the occurrence: see
 //!    `schedule/tick_plan/missed_check.rs`.
-//! 7. With `Overlap::Replace`, a waiter writes the cancellation of the running run's token. The renewal thread of that
-//!    run reads the cancellation, and cancels the run. If a later occurrence is waiting or running, the waiter of an
+//! 7. With `Overlap::Replace`, a waiter writes a request to stop the running run. The renewal thread of that run reads
+//!    the request, and cancels the run. If a later occurrence is waiting or running, the waiter of an
 //!    earlier occurrence claims the earlier occurrence, and leaves the queue. Because of this claim, no other server
 //!    runs the earlier occurrence. The waiter of the latest occurrence requests lease and claim, whatever the order of
 //!    the tokens.
@@ -94,7 +94,11 @@ fn run_when_admitted(pending: PendingRun<'_>, wait: impl FnOnce() -> Result<Admi
     let panicked =
         |message: Arc<str>| Err(SkipReason::StoreUnavailable(MutexError::panicked("wait in a queue", &message)));
     match admitted.unwrap_or_else(panicked) {
-        Ok(admitted) => StoreRequest::run_alone(ActiveRun::new(pending, admitted)),
+        Ok(admitted) => {
+            let mut request = StoreRequest::default();
+            request.perform_here(ActiveRun::new(pending, admitted));
+            request.ask();
+        }
         Err(reason) => pending.skip(reason),
     }
 }
@@ -166,21 +170,13 @@ struct QueuePlace {
     mark: LeaseGuard,
     waiter: LeaseGuard,
     /// The number of waiters before this waiter at the last read of the places. The number can only fall, because later
-    /// waiters have higher tokens.
-    before: usize,
+    /// waiters have higher tokens. `None`: the places were not read since this waiter joined.
+    before: Option<usize>,
     /// The token of the last run that this waiter asked to stop.
-    cancelled: Option<FencingToken>,
+    asked_to_stop: Option<FencingToken>,
 }
 
 impl QueuePlace {
-    fn owner(&self) -> Owner {
-        self.mark.lease().owner()
-    }
-
-    fn is_lost(&self) -> bool {
-        self.mark.is_lost() || self.waiter.is_lost()
-    }
-
     /// Returns whether this place was taken before `other`. The place that was taken first has the lower token. If the
     /// store keeps no holders, the token of `other` is not known, and the place with the lower name counts as the
     /// first.
@@ -211,8 +207,8 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
             if now >= self.until {
                 return Err(why);
             }
-            if let Some(place) = place.take_if(|place| place.is_lost()) {
-                self.own.borrow_mut().push(place.owner());
+            if let Some(lost) = place.take_if(|place| place.mark.is_lost() || place.waiter.is_lost()) {
+                self.own.borrow_mut().push(lost.mark.lease().owner());
             }
             let joined = place.take().map_or_else(|| self.join(), Ok);
             let asked = joined.and_then(|joined| self.ask_if_next(place.insert(joined)));
@@ -229,8 +225,9 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
                 Err(SkipReason::QueueFull(holder)) if self.queue.replaces => why = SkipReason::QueuedTooLong(holder),
                 decided => return decided,
             }
-            if let Some(place) = place.as_ref().filter(|_| !mem::replace(&mut is_noted, true)) {
-                self.planned.tell(&Step::Queued { place: place.before + 1 });
+            let before = place.as_ref().and_then(|place| place.before);
+            if let Some(before) = before.filter(|_| !mem::replace(&mut is_noted, true)) {
+                self.planned.tell(&Step::Queued { place: before + 1 });
             }
             if self.shutdown.sleep_until(now.plus(about_a_second()).min(self.until), &waiting) {
                 return Err(SkipReason::ShuttingDown);
@@ -295,7 +292,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         let waiter = place.with(waiter.clone(), self.queue.term);
         let owner = place.owner();
         let admission = run_admission::unless_paused(self.planned, Admission::both(place, waiter));
-        let Grant { lease, claim, .. } = match admission.ask(&*store.mutex) {
+        let Grant { lease, claim } = match admission.ask(&*store.mutex) {
             Ok(Admitted::Granted(grant)) => grant,
             Ok(Admitted::LeaseTaken(_) | Admitted::ClaimTaken(_)) => return Ok(None),
             Ok(Admitted::Excluded(pause)) => return Err(SkipReason::Paused(pause.into_holder())),
@@ -312,8 +309,8 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         // `hold` returns `None` if this process already holds the marker, for another waiter. In this case, the store
         // has granted the marker a second time, because it has lost its data.
         let (Some(mark), Some(waiter)) = (mark?, waiter?) else { return Ok(None) };
-        let before = if self.queue.replaces { 0 } else { self.queue.places.len() - 1 };
-        Ok(Some(QueuePlace { mark, waiter, before, cancelled: None }))
+        let before = self.queue.replaces.then_some(0);
+        Ok(Some(QueuePlace { mark, waiter, before, asked_to_stop: None }))
     }
 
     /// Reads which of these names are held.
@@ -344,11 +341,11 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
             return self.ask_as_the_latest(place);
         }
         let at_a_time = self.planned.event.protection.slots.len();
-        if place.before >= at_a_time {
+        if place.before.is_none_or(|before| before >= at_a_time) {
             let mut before = self.read(&self.queue.places)?;
             before.retain(|held| held.name() != place.mark.lease().name() && !place.is_before(held));
-            place.before = before.len();
-            if place.before >= at_a_time {
+            place.before = Some(before.len());
+            if before.len() >= at_a_time {
                 return Err(SkipReason::Overlapping(before.into_iter().next().and_then(Held::into_holder)));
             }
         }
@@ -376,14 +373,14 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         if let Err(SkipReason::Overlapping(run)) = &decision
             && self.queue.replaces
         {
-            self.cancel_run(run.as_ref(), place)?;
+            self.ask_to_stop(run.as_ref(), place)?;
         }
         decision
     }
 
     /// Asks `run`, which holds the lease, to stop, but only once. If `run` has a later occurrence than this waiter,
     /// refuses the occurrence of this waiter instead.
-    fn cancel_run(&self, run: Option<&Holder>, place: &mut QueuePlace) -> Result<(), SkipReason> {
+    fn ask_to_stop(&self, run: Option<&Holder>, place: &mut QueuePlace) -> Result<(), SkipReason> {
         let PlannedRun { event, clock, store, .. } = self.planned;
         let unknown = || MutexError::unsupported("tell who holds a lease, which `Overlap::Replace` needs");
         let run = run.ok_or_else(|| SkipReason::StoreUnavailable(unknown()))?;
@@ -391,11 +388,11 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
             return Err(SkipReason::Replaced(Some(run.clone())));
         }
         let token = run.token();
-        if place.cancelled != Some(token) {
+        if place.asked_to_stop != Some(token) {
             let term = Term::new(self.until.since(clock.moment()) + CLAIM_MARGIN).unwrap_or(Term::MAX);
-            let cancellation = self.planned.request(event.protection.mutex.request_to_stop(token), term);
-            if Admission::claim_only(cancellation).ask(&*store.mutex).is_ok() {
-                place.cancelled = Some(token);
+            let request = self.planned.request(event.protection.mutex.request_to_stop(token), term);
+            if Admission::claim_only(request).ask(&*store.mutex).is_ok() {
+                place.asked_to_stop = Some(token);
             }
         }
         Ok(())

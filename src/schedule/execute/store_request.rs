@@ -1,6 +1,6 @@
 //! The next request of a loop to one store: releases of runs that have ended, and admissions of the next runs.
 
-use super::awaited_runs::perform_here;
+use super::awaited_runs::await_here;
 use super::one_run::{ActiveRun, PendingRun};
 use crate::lease::request::Lease;
 use crate::outcome::skip_reason::SkipReason;
@@ -28,14 +28,6 @@ pub(super) struct StoreRequest<'a> {
 }
 
 impl<'a> StoreRequest<'a> {
-    /// Performs an admitted run on this thread, and releases its lease.
-    pub(super) fn run_alone(mut run: ActiveRun<'a>) {
-        perform_here(&mut run);
-        let mut request = Self::default();
-        request.release(run);
-        request.ask();
-    }
-
     /// Returns the number of admissions in the request.
     pub(super) fn admissions(&self) -> usize {
         self.admitting.iter().map(|pending| pending.planned.event.protection.slots.len()).sum()
@@ -51,6 +43,14 @@ impl<'a> StoreRequest<'a> {
     pub(super) fn admit(&mut self, pending: PendingRun<'a>) {
         self.of = Some(pending.planned);
         self.admitting.push(pending);
+    }
+
+    /// Performs a run on this thread until its task and its hooks have ended. Then adds its release to the request.
+    pub(super) fn perform_here(&mut self, mut run: ActiveRun<'a>) {
+        while run.perform() {
+            run = await_here(run);
+        }
+        self.release(run);
     }
 
     /// Adds the release of a run to the request. A run without a lease needs no release, so its result is recorded at
@@ -79,8 +79,9 @@ impl<'a> StoreRequest<'a> {
         self.add_all_admissions();
         context.outages.carry_out(store, &mut self.batch);
         let answered = clock.moment();
-        self.conclude_releases();
+        // The renewal of the granted leases begins first, because the observers of a release may be slow.
         self.take_answers(answered);
+        self.conclude_releases();
         self.batch.clear();
         // Unused grants, for example those that came too late, are released before any run starts.
         if !self.unused.is_empty() {

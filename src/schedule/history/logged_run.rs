@@ -6,9 +6,9 @@ use std::sync::Arc;
 use super::run_logger::{RunLogger, no_log};
 use crate::base::error::{MutexError, debug_as_display};
 use crate::event::definition::Definition;
-use crate::lease::holder::Holder;
 #[cfg(feature = "serde")]
 use crate::lease::token::FencingToken;
+use crate::lease::{holder::Holder, owner::Owner};
 #[cfg(feature = "serde")]
 use crate::outcome::run_record::RunEnd;
 use crate::outcome::{run_record::MOST_KEPT, run_record::RunRecord, run_record::skip_count::SkipCount};
@@ -168,14 +168,15 @@ impl Schedule {
     ///
     /// There is no event of this name; the schedule keeps no log; or the store did not answer.
     pub fn runs(&self, event: &str) -> Result<Vec<LoggedRun>, RunLogError> {
-        let event = self.event(event).map_err(RunLogError::UnknownEvent)?;
-        self.check_log()?;
+        let event = self.logged(event)?;
         self.runs_of(&event).map_err(RunLogError::Store)
     }
 
-    /// Refuses to read the log if the schedule keeps no log, because an empty answer would mean that nothing ran.
-    fn check_log(&self) -> Result<(), RunLogError> {
-        self.run_logger.as_ref().map(drop).ok_or(RunLogError::NotKept)
+    /// Returns the event of this name. Refuses to read the log if the schedule keeps no log, because an empty answer
+    /// would mean that nothing ran.
+    fn logged(&self, event: &str) -> Result<Arc<Definition>, RunLogError> {
+        let event = self.event(event).map_err(RunLogError::UnknownEvent)?;
+        if self.run_logger.is_some() { Ok(event) } else { Err(RunLogError::NotKept) }
     }
 
     /// Returns how many occurrences of an event were skipped because of a running run, the queue, or a pause: one
@@ -204,8 +205,7 @@ impl Schedule {
     /// # }
     /// ```
     pub fn skips(&self, event: &str) -> Result<Vec<SkipCount>, RunLogError> {
-        let event = self.event(event).map_err(RunLogError::UnknownEvent)?;
-        self.check_log()?;
+        let event = self.logged(event)?;
         self.skips_of(&event).map_err(RunLogError::Store)
     }
 
@@ -236,14 +236,17 @@ impl Schedule {
         if records.iter().all(|record| record.end().is_some()) {
             return Ok(records.into_iter().map(|record| LoggedRun { record, state: RunState::Ended }).collect());
         }
+        let before: Vec<Owner> = records.iter().map(RunRecord::id).collect();
         let holders = holders_of(event);
         // A run may have ended after the log was read, but before the leases were read. The end of the run may be
-        // written by now. So the log is read again, and only the second answer is returned.
+        // written by now. So the log is read again, and only the second answer is returned. A run that is only in the
+        // second answer may have begun after the leases were read.
         let state = |record: &RunRecord| match &holders {
             _ if record.end().is_some() => RunState::Ended,
             None => RunState::Unknown,
             Some(_) if record.fencing_token().is_none() => RunState::Unknown, // It began in an outage, without its lease.
             Some(holders) if holders.iter().any(|holder| holder.owner() == record.id()) => RunState::Running,
+            Some(_) if !before.contains(&record.id()) => RunState::Running,
             Some(_) => RunState::PresumedDead,
         };
         let records = log.runs(&event.name)?;

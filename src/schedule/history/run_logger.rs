@@ -6,7 +6,7 @@ use std::mem;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::base::error::{MutexError, ask_store};
+use crate::base::error::{MutexError, ask_store, if_supported};
 use crate::base::lock::lock;
 use crate::base::per_process::PerProcess;
 use crate::hold::held_lease::{NO_THREAD, this_thread};
@@ -69,10 +69,9 @@ struct WaitingRecords {
     /// The number of attempts to write.
     attempts: u64,
     /// The actions for events whose runs have failed. They are called when all waiting records are written.
-    once_written: HashMap<Arc<str>, FollowUp>,
-    /// The action for each event that has running runs, and the number of these runs. The action is called if one of
-    /// these runs fails.
-    after_failure: HashMap<Arc<str>, (FollowUp, usize)>,
+    once_written: HashMap<Box<str>, FollowUp>,
+    /// The actions of running runs. An action is called if its run fails.
+    after_failure: HashMap<Owner, FollowUp>,
     /// The skipped occurrences that are not written yet, by event.
     skips: HashMap<Box<str>, WaitingSkips>,
     /// The thread that ends the process, until the runs of this thread are recorded as failed.
@@ -157,32 +156,31 @@ impl WaitingRecords {
         }
     }
 
-    /// Queues the action for an event, because a run of the event has failed. The action is called after the record of
-    /// that run is written.
-    fn let_follow(&mut self, event: &str) {
-        let action = self.after_failure.get_key_value(event);
-        self.once_written.extend(action.map(|(event, (follow_up, _))| (Arc::clone(event), Arc::clone(follow_up))));
+    /// Queues the action of a run that has failed. The action is called after the record of the run is written.
+    fn let_follow(&mut self, run: Owner, event: &str) {
+        let follow_up = self.after_failure.remove(&run);
+        self.once_written.extend(follow_up.map(|follow_up| (event.into(), follow_up)));
     }
 
     /// Records that the runs on the thread `thread` have failed, because that thread ends the process.
     fn end_runs(&mut self, thread: usize, clock: &Clock) {
         let on_it = self.started.extract_if(|_, (_, of)| *of == thread);
-        let ended: Vec<RunRecord> = on_it.map(|(_, (record, _))| record).collect();
-        for record in ended {
-            self.let_follow(record.event());
+        let ended: Vec<(Owner, RunRecord)> = on_it.map(|(run, (record, _))| (run, record)).collect();
+        for (run, record) in ended {
+            self.let_follow(run, record.event());
             self.push(record.ended(clock.now(), OutcomeKind::Failed, Some(EXITED)));
         }
     }
 }
 
-/// An action for an event. It is called after the records of the event's runs are written.
-type FollowUp = Arc<dyn Fn() + Send + Sync>;
+/// An action after a failed run. It is called after the record of the run is written.
+type FollowUp = Box<dyn FnOnce() + Send>;
 
 /// The next work for the writing thread, in the order of the fields. The thread holds no lock while it works.
 #[derive(Default)]
 struct LogWork {
     records: Vec<RunRecord>,
-    follow_ups: HashMap<Arc<str>, FollowUp>,
+    follow_ups: HashMap<Box<str>, FollowUp>,
     /// The numbers of skipped occurrences to add.
     skips: Vec<(Box<str>, Vec<SkipCount>)>,
 }
@@ -220,11 +218,10 @@ impl RunLogger {
         }
     }
 
-    /// Registers `follow_up` for a run of `event` that is about to begin. If this run fails, or ends the process, the
-    /// writing thread calls `follow_up` after it has written all waiting records. `follow_up` must not panic.
-    pub(crate) fn after_failure(self: &Arc<Self>, event: &Arc<str>, follow_up: impl Fn() + Send + Sync + 'static) {
-        let mut records = self.records_until_exit();
-        records.after_failure.entry(Arc::clone(event)).or_insert_with(|| (Arc::new(follow_up), 0)).1 += 1;
+    /// Registers `follow_up` for a run that is about to begin. If this run fails, or ends the process, the writing
+    /// thread calls `follow_up` after it has written all waiting records. `follow_up` must not panic.
+    pub(crate) fn after_failure(self: &Arc<Self>, run: Owner, follow_up: impl FnOnce() + Send + 'static) {
+        self.records_until_exit().after_failure.insert(run, Box::new(follow_up));
     }
 
     /// Writes until no record waits and no run is running.
@@ -280,10 +277,8 @@ impl RunLogger {
                 }
                 work.follow_ups.drain().for_each(|(_, follow_up)| follow_up());
                 while let Some((event, skips)) = work.skips.last() {
-                    match log()?.count_skips(event, skips) {
-                        Err(error) if !error.is_unsupported() => return Err(error),
-                        _ => _ = work.skips.pop(),
-                    }
+                    if_supported(log()?.count_skips(event, skips))?;
+                    work.skips.pop();
                 }
                 Ok(())
             },
@@ -406,14 +401,10 @@ impl Observer for Arc<RunLogger> {
                 let (at, error) = (notice.at(), outcome.error());
                 let mut records = self.records();
                 let known = records.started.remove(&id).map(|(record, _)| record);
-                if !outcome.is_success() {
-                    records.let_follow(event);
-                }
-                if let Some((_, runs)) = records.after_failure.get_mut(event) {
-                    *runs = runs.saturating_sub(1);
-                    if *runs == 0 {
-                        records.after_failure.remove(event); // The action holds a reference to this logger.
-                    }
+                if outcome.is_success() {
+                    records.after_failure.remove(&id);
+                } else {
+                    records.let_follow(id, event);
                 }
                 let record = known.unwrap_or_else(|| started(outcome.fencing_token()));
                 let record = record.ended(at, outcome.kind(), error.as_deref()).with_attempts(outcome.attempts());

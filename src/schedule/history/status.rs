@@ -10,6 +10,8 @@ use chrono::{DateTime, Utc};
 use super::differing_timetable::OtherTimetable;
 use super::logged_run::LoggedRun;
 use super::{LastRun, LastSkip, RunningNow, SeenRuns};
+#[cfg(feature = "cli")]
+use crate::base::error::if_supported;
 use crate::base::{error::MutexError, lock::lock};
 use crate::event::definition::Definition;
 use crate::lease::holder::Holder;
@@ -244,10 +246,7 @@ impl Schedule {
 #[cfg(feature = "cli")]
 pub(crate) fn waiting_for(event: &Definition) -> Result<Vec<Holder>, MutexError> {
     let Some(queue) = &event.protection.queue else { return Ok(Vec::new()) };
-    let held = match event.store.mutex.held(Names::Each(&queue.places)) {
-        Err(error) if error.is_unsupported() => return Ok(Vec::new()),
-        held => held?,
-    };
+    let held = if_supported(event.store.mutex.held(Names::Each(&queue.places)))?;
     let mut waiting: Vec<Holder> = held.into_iter().filter_map(Held::into_holder).collect();
     waiting.sort_by_key(Holder::token);
     Ok(waiting)

@@ -5,7 +5,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use super::pause_error::{LONGEST_REASON, PauseError};
-use crate::base::error::MutexError;
+use crate::base::error::{MutexError, if_supported};
 use crate::lease::{name::MutexName, request::LeaseRequest, term::Term};
 use crate::observe::notice::{About, Step};
 use crate::outcome::paused::{EVENT_PAUSED, Pause};
@@ -91,10 +91,7 @@ impl Schedule {
         if !can_extend {
             return Ok(None);
         }
-        let held = match mutex.held(Names::of(mark)) {
-            Err(error) if error.is_unsupported() => return Ok(None),
-            held => held?.pop(),
-        };
+        let held = if_supported(mutex.held(Names::of(mark)))?.pop();
         let Some(holder) = held.and_then(Held::into_holder) else { return Ok(None) };
         let lease = holder.as_lease(mark.clone(), term, self.clock.moment());
         extend_one(&**mutex, &lease, term).map(Some)

@@ -6,20 +6,20 @@ use chrono::TimeDelta;
 
 use super::pause_error::PauseError;
 use crate::base::{catch_panic::contain, error::MutexError};
-use crate::lease::{name::MutexName, term::Term};
+use crate::lease::{name::MutexName, owner::Owner, term::Term};
 use crate::observe::tell::trace;
 use crate::outcome::run_record::{RunEnd, RunRecord, outcome_kind::OutcomeKind};
 use crate::schedule::history::run_logger::no_log;
 use crate::schedule::schedule::Schedule;
 
 impl Schedule {
-    /// Prepares a pause of an event that has a failure limit. If the run that begins now fails, the log is read. If the
+    /// Prepares a pause of an event that has a failure limit. If the `run` that begins now fails, the log is read. If the
     /// log then shows `limit` failed runs in a row, the event is paused.
-    pub(crate) fn pause_if_it_fails(&self, event: &Arc<str>, limit: usize) {
+    pub(crate) fn pause_if_it_fails(&self, run: Owner, event: &Arc<str>, limit: usize) {
         let Some(logger) = &self.run_logger else { return };
         let Ok(mark) = self.event_pause_marker(event) else { return };
         let (schedule, failing) = (self.clone(), Arc::clone(event));
-        logger.after_failure(event, move || {
+        logger.after_failure(run, move || {
             let done = contain(|| schedule.pause_if_failing(&mark, &failing, limit)).unwrap_or_else(|message| {
                 let error = MutexError::panicked("pause an event that keeps failing".to_owned(), &message);
                 Err(PauseError::Store(error))

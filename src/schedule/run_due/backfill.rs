@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use crate::base::error::{MutexError, debug_as_display};
+use crate::base::error::{MutexError, debug_as_display, if_supported};
 use crate::base::escape::Named;
 use crate::event::definition::Definition;
 use crate::event::protection::claim::BackfillClaims;
@@ -222,10 +222,7 @@ impl Backfill<'_> {
         let mut open = Vec::new();
         for batch in self.in_range.chunks(BATCH_SIZE) {
             let claims: Vec<MutexName> = batch.iter().map(claim).collect();
-            let held = match store.held(Names::Each(&claims)) {
-                Err(error) if error.is_unsupported() => Vec::new(),
-                held => held.map_err(BackfillError::Store)?,
-            };
+            let held = if_supported(store.held(Names::Each(&claims))).map_err(BackfillError::Store)?;
             let is_open = |claim: &MutexName| held.iter().all(|held| held.name() != claim);
             open.extend(
                 batch.iter().zip(&claims).filter(|(_, claim)| is_open(claim)).map(|(occurrence, _)| occurrence),

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::Schedule;
-use crate::base::{error::MutexError, escape::Named};
+use crate::base::error::{MutexError, if_supported};
+use crate::base::escape::Named;
 use crate::event::definition::Definition;
 use crate::event::protection::claim::CLAIM_MARGIN;
 use crate::lease::label::{LONGEST, Label};
@@ -147,10 +148,7 @@ impl Schedule {
         let registry = self.events.registry();
         let events = registry.events.iter().filter(|event| event.store.id == store.id);
         let names: Vec<MutexName> = events.flat_map(|event| own_names(event, now)).collect();
-        let held = match store.mutex.held(Names::Each(&names)) {
-            Err(error) if error.is_unsupported() => return Ok(Vec::new()),
-            held => held?,
-        };
+        let held = if_supported(store.mutex.held(Names::Each(&names)))?;
         let mut others = BTreeMap::new();
         for held in &held {
             let event = held.name().event().unwrap_or(held.name().mutex());

@@ -81,7 +81,7 @@ const DEFAULT_DRAIN: Duration = Duration::from_secs(20);
 const DEFAULT_GRACE: Duration = Duration::from_secs(6);
 
 impl Progress {
-    fn drain(&self) -> Duration {
+    pub(super) fn drain(&self) -> Duration {
         self.drain.unwrap_or(DEFAULT_DRAIN)
     }
 

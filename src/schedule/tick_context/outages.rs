@@ -47,8 +47,7 @@ impl<'a> Outages<'a> {
             Err(first) => batch.without_admissions(&first, |releases| self.carry_out(store, releases)),
             Ok(()) if batch.is_empty() => {}
             Ok(()) => {
-                batch.ask(&*store.mutex);
-                let outage = batch.outage();
+                let outage = batch.ask(&*store.mutex);
                 if admits || outage.is_some() {
                     self.record(store.id, outage);
                 }

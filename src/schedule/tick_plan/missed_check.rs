@@ -6,13 +6,15 @@ use chrono::{DateTime, TimeDelta, Utc};
 use super::planned_run::PlannedRun;
 use crate::base::error::MutexError;
 use crate::event::catch_up::{CatchUp, Missed};
+use crate::event::definition::Definition;
 use crate::event::protection::claim::MINUTE;
 use crate::event::protection::queue_markers;
-use crate::lease::{holder::Holder, name::MutexName, term::Term};
+use crate::lease::{holder::Holder, name::MutexName, request::LeaseRequest, term::Term};
 use crate::observe::tell::trace;
 use crate::outcome::skip_reason::SkipReason;
 use crate::schedule::report::Verdict;
 use crate::schedule::run_admission::{self, BATCH_SIZE};
+use crate::schedule::tick_context::TickContext;
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::batch::Batch;
 use crate::store::event_mutex::held::{Held, Names};
@@ -101,7 +103,7 @@ impl PlannedRun<'_> {
     /// returns the latest possible time, so that no occurrence counts as missed.
     fn known_since(&self, marker: &MutexName) -> Result<DateTime<Utc>, MutexError> {
         let note = || format!("note {marker}");
-        match self.context.outages.ask(self.store, note, |mutex| self.marker(marker).ask(mutex))? {
+        match self.context.outages.ask(self.store, note, |mutex| marker_admission(marker, self.context).ask(mutex))? {
             Admitted::ClaimTaken(Some(holder)) => match holder.clock_set_back_by() {
                 // The time of the marker is useless, because the store's clock was ahead when the marker was written.
                 Some(by) if holder.since() > self.start() => {
@@ -113,10 +115,6 @@ impl PlannedRun<'_> {
             Admitted::Granted(_) => Ok(DateTime::<Utc>::MAX_UTC),
             _ => Err(MutexError::unsupported("tell since when it has held a marker, which `catch_up` needs")),
         }
-    }
-
-    fn marker(&self, mark: &MutexName) -> Admission {
-        Admission::claim_only(self.request(mark.clone(), Term::MAX))
     }
 
     /// Claims a due occurrence that was skipped because a run of its event is running, if the event has `catch_up_all`.
@@ -153,32 +151,34 @@ impl PlannedRun<'_> {
     }
 }
 
-/// Writes the markers of these events to their stores in batches. Leaves out the markers that the stores are known to
-/// have. Ignores errors: the admissions that follow report them, and the next tick tries again.
-pub(crate) fn write_markers(planned_runs: &[PlannedRun<'_>]) {
-    let all = planned_runs.iter().filter_map(|planned| {
-        let catch_up = planned.event.catch_up.as_ref()?;
-        Some((planned, catch_up, catch_up.marker.as_ref()?))
-    });
-    let mut unknown: Vec<_> = all.filter(|(planned, catch_up, _)| !catch_up.has_marker(planned.clock)).collect();
-    while let Some((PlannedRun { store, .. }, ..)) = unknown.first() {
-        let (these, others) = unknown.into_iter().partition::<Vec<_>, _>(|(planned, ..)| planned.store.id == store.id);
-        these.chunks(BATCH_SIZE).for_each(write_batch_of_markers);
-        unknown = others;
-    }
+fn marker_admission(marker: &MutexName, context: &TickContext<'_>) -> Admission {
+    let request = LeaseRequest::new(marker.clone(), Term::MAX, &context.schedule.clock);
+    Admission::claim_only(request.labelled(context.label.as_ref()))
 }
 
-/// Writes one batch of markers to the store that these runs share.
-fn write_batch_of_markers(these: &[(&PlannedRun<'_>, &CatchUp, &MutexName)]) {
-    let Some((PlannedRun { store, context, clock, .. }, ..)) = these.first() else { return };
-    let mut marks = Batch::new();
-    for (planned, _, mark) in these {
-        marks.admit(planned.marker(mark));
-    }
-    context.outages.carry_out(store, &mut marks);
-    for ((_, catch_up, _), slot) in these.iter().zip(marks.admissions()) {
-        if let Some(Ok(_)) = slot.answer() {
-            catch_up.confirm_marker(clock);
+/// Writes the markers of these events to their stores in batches. Leaves out the markers that the stores are known to
+/// have. Ignores errors: the admissions that follow report them, and the next tick tries again.
+pub(crate) fn write_markers<'e>(events: impl Iterator<Item = &'e Definition>, context: &TickContext<'_>) {
+    let clock = &context.schedule.clock;
+    let all = events.filter_map(|event| {
+        let catch_up = event.catch_up.as_ref().filter(|catch_up| !catch_up.has_marker(clock))?;
+        Some((&event.store, catch_up, catch_up.marker.as_ref()?))
+    });
+    let mut unknown: Vec<_> = all.collect();
+    while let Some((store, ..)) = unknown.first().copied() {
+        let (these, others) = unknown.into_iter().partition::<Vec<_>, _>(|(of, ..)| of.id == store.id);
+        for these in these.chunks(BATCH_SIZE) {
+            let mut batch = Batch::new();
+            for (.., marker) in these {
+                batch.admit(marker_admission(marker, context));
+            }
+            context.outages.carry_out(store, &mut batch);
+            for ((_, catch_up, _), slot) in these.iter().zip(batch.admissions()) {
+                if let Some(Ok(_)) = slot.answer() {
+                    catch_up.confirm_marker(clock);
+                }
+            }
         }
+        unknown = others;
     }
 }

@@ -124,7 +124,10 @@ impl<'a> PlannedRun<'a> {
     /// shows the occurrence, unless the run was started by hand.
     pub(crate) fn request(&self, name: MutexName, term: Term) -> LeaseRequest {
         let request = LeaseRequest::new(name, term, self.clock).labelled(self.label.as_ref());
-        if self.is_by_hand() { request } else { request.for_occurrence(self.id.occurrence) }
+        match self.context.started_by {
+            StartedBy::Caller => request,
+            StartedBy::Timetable | StartedBy::Backfill(_) => request.for_occurrence(self.id.occurrence),
+        }
     }
 
     /// Returns `reason`, with a note if the holder in `reason` belongs to another application. If the name of the mutex
@@ -159,11 +162,6 @@ impl<'a> PlannedRun<'a> {
     fn read_pauses(&self, max_age: Duration, outages: Option<&Outages<'_>>) -> Result<(), SkipReason> {
         let (Some(check), Some(pauses)) = (&self.context.pauses, &self.pauses) else { return Ok(()) };
         pauses.iter().try_for_each(|mark| check.allows(mark, max_age, outages, self.clock))
-    }
-
-    /// Returns whether the run was started by hand.
-    pub(crate) fn is_by_hand(&self) -> bool {
-        matches!(self.context.started_by, StartedBy::Caller)
     }
 
     /// Returns the queue where the run waits if it overlaps a run of its event. A run that was started by hand, or by a

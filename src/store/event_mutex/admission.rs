@@ -167,7 +167,6 @@ impl Admission {
         Grant {
             lease: self.lease.as_ref().map(|lease| lease.granted(token)),
             claim: self.claim.as_ref().map(|claim| claim.granted(token)),
-            token,
         }
     }
 }
@@ -221,7 +220,6 @@ pub enum Admitted {
 pub struct Grant {
     pub(crate) lease: Option<Lease>,
     pub(crate) claim: Option<Lease>,
-    pub(super) token: FencingToken,
 }
 
 impl Grant {
@@ -236,11 +234,11 @@ impl Grant {
     }
 
     pub(crate) fn of(lease: Lease) -> Self {
-        Self { token: lease.token(), lease: Some(lease), claim: None }
+        Self { lease: Some(lease), claim: None }
     }
 
     /// Returns the token of the run: the lease's, or the claim's if there is no lease.
     pub fn token(&self) -> FencingToken {
-        self.token
+        self.lease.as_ref().or(self.claim.as_ref()).map_or(FencingToken::new(0), Lease::token)
     }
 }

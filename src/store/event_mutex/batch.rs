@@ -118,7 +118,7 @@ impl Batch {
     }
 
     /// Returns the first error that concerns the store as a whole.
-    pub(crate) fn outage(&self) -> Option<&MutexError> {
+    pub(super) fn outage(&self) -> Option<&MutexError> {
         let of_releases = self.releases.iter().find_map(Slot::outage);
         of_releases.or_else(|| self.admissions.iter().find_map(Slot::outage))
     }
@@ -156,9 +156,7 @@ impl Batch {
     /// releases alone.
     pub(crate) fn without_admissions(&mut self, first: &MutexError, ask: impl FnOnce(&mut Self)) {
         let mut admissions = mem::take(&mut self.admissions);
-        for slot in &mut admissions {
-            slot.fill(Err(MutexError::not_asked_again(slot.asked().attempted(), first)));
-        }
+        fill_each(&mut admissions, |asked| Err(MutexError::not_asked_again(asked.attempted(), first)));
         ask(self);
         self.admissions = admissions;
     }
@@ -213,6 +211,13 @@ impl<Q, A> Slot<Q, A> {
     /// Returns the error in the slot if it concerns the store as a whole.
     pub(crate) fn outage(&self) -> Option<&MutexError> {
         self.answer.as_ref()?.as_ref().err().filter(|error| error.is_outage())
+    }
+}
+
+/// Fills each slot with the answer of `ask` to its question.
+pub(crate) fn fill_each<Q, A>(slots: &mut [Slot<Q, A>], mut ask: impl FnMut(&Q) -> Result<A, MutexError>) {
+    for slot in slots {
+        slot.fill(ask(slot.asked()));
     }
 }
 

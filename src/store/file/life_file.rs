@@ -8,6 +8,8 @@
 
 #[cfg(unix)]
 use std::fs::File;
+#[cfg(unix)]
+use std::sync::OnceLock;
 
 use super::error::FileError;
 use super::open_file::OpenFile;
@@ -121,16 +123,17 @@ fn is_locked(file: &OpenFile) -> Result<bool, FileError> {
 }
 
 /// Checks the process of `holder`, whose lease has a lifeline. If the process has ended, the returned holder says so.
-/// If the process group has ended, too, the returned holder has no process group. Only processes of this host are
-/// checked.
+/// If the process group has ended, too, the returned holder has no process group. Only processes of this host and of
+/// this process's PID namespace are checked: in another container, the number may be that of another process.
 #[cfg(unix)]
-pub(super) fn with_its_end(holder: Holder) -> Holder {
+pub(super) fn with_its_end(holder: Holder, namespace: u64) -> Holder {
     use rustix::io::Errno;
     use rustix::process::{Pid, test_kill_process, test_kill_process_group};
 
     let id = |number: u32| i32::try_from(number).ok().and_then(Pid::from_raw);
     let has_gone = |id: Option<Pid>| id.is_some_and(|id| test_kill_process(id) == Err(Errno::SRCH));
-    if *holder.host() != *this_host() || !(has_gone(id(holder.pid())) || is_zombie(holder.pid())) {
+    let is_visible = *holder.host() == *this_host() && namespace == pid_namespace();
+    if !is_visible || !(has_gone(id(holder.pid())) || is_zombie(holder.pid())) {
         return holder;
     }
     // The number of an ended process group may be reused. If it were shown, an operator could kill the wrong processes.
@@ -138,6 +141,16 @@ pub(super) fn with_its_end(holder: Holder) -> Holder {
     let group_has_gone = group.is_some_and(|group| test_kill_process_group(group) == Err(Errno::SRCH));
     let holder = if group_has_gone { holder.without_process_group() } else { holder };
     holder.survived_by_its_command()
+}
+
+/// Returns the number of this process's PID namespace, or 0 on a system without such namespaces. The number of a process
+/// is unique only within a namespace, such as a container. The number is read once.
+#[cfg(unix)]
+pub(super) fn pid_namespace() -> u64 {
+    use std::os::unix::fs::MetadataExt;
+
+    static NAMESPACE: OnceLock<u64> = OnceLock::new();
+    *NAMESPACE.get_or_init(|| std::fs::metadata("/proc/self/ns/pid").map_or(0, |namespace| namespace.ino()))
 }
 
 /// Returns whether the process is a zombie: it has ended, but its parent has not collected its exit status yet.
@@ -152,8 +165,13 @@ fn is_zombie(_: u32) -> bool {
 }
 
 #[cfg(not(unix))]
-pub(super) fn with_its_end(holder: Holder) -> Holder {
+pub(super) fn with_its_end(holder: Holder, _: u64) -> Holder {
     holder
+}
+
+#[cfg(not(unix))]
+pub(super) fn pid_namespace() -> u64 {
+    0
 }
 
 #[cfg(test)]

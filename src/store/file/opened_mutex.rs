@@ -80,7 +80,7 @@ impl OpenedMutex {
 
     fn holder_now(&self, entry: &StateEntry) -> Holder {
         let holder = entry.holder.clone().seen_at(self.now);
-        if entry.lasts == Lasts::Bound { with_its_end(holder) } else { holder }
+        if entry.lasts == Lasts::Bound { with_its_end(holder, entry.pid_namespace) } else { holder }
     }
 
     /// Returns the entry of `name`, or `None` if the name is free.

@@ -3,18 +3,15 @@
 //! Each write replaces the whole file, so that a reader needs no lock. Writers take a separate lock, so that no
 //! admission waits for them.
 
-use std::io;
-use std::path::PathBuf;
-use std::sync::Arc;
-
 use chrono::DateTime;
 
 use super::FileMutex;
 use super::error::FileError;
 use super::opened_mutex::mutex_lock::{LockKind, MutexLock, lock_deadline};
-use super::opened_mutex::state::{escaped, unescaped};
-use super::paths::{MutexPaths, RUNS, RUNS_LOCK, files_of};
+use super::opened_mutex::state::escaped;
+use super::paths::{MutexPaths, RUNS, RUNS_LOCK};
 use crate::base::error::MutexError;
+use crate::base::escape::decoded_text;
 use crate::outcome::run_record::RunRecord;
 use crate::outcome::run_record::numbered_record::{NumberedRecord, by_event, newest_first};
 use crate::outcome::run_record::skip_count::{SkipCount, add_skips};
@@ -68,11 +65,9 @@ impl RunLog for FileMutex {
 
     /// Lists the names of the events in all logs of the directory. A log that can't be used is left out.
     fn events(&self) -> Result<Vec<String>, MutexError> {
-        let failed = |error: io::Error| FileError::of_directory(self.dir())(error).while_trying_to("list", LOG);
-        let directory = self.directory().map_err(failed)?;
-        let logs = files_of(self.dir(), |kind| kind == RUNS).map_err(failed)?;
-        let event = |path: &PathBuf| event_of(&MutexPaths::beside(Arc::clone(&directory), path)).ok()?;
-        Ok(logs.iter().filter_map(event).collect())
+        let logs = self.paths_with(RUNS).map_err(FileError::of_directory(self.dir()));
+        let logs = logs.map_err(|error| error.while_trying_to("list", LOG))?;
+        Ok(logs.iter().filter_map(|paths| event_of(paths).ok()?).collect())
     }
 }
 
@@ -117,7 +112,7 @@ fn event_of(paths: &MutexPaths) -> Result<Option<String>, FileError> {
     let Some(file) = paths.open_if_there(RUNS)? else { return Ok(None) };
     let bytes = file.read()?;
     let text = String::from_utf8_lossy(&bytes);
-    let event = text.lines().nth(1).and_then(|line| unescaped(line.strip_prefix("event ")?));
+    let event = text.lines().nth(1).and_then(|line| decoded_text(line.strip_prefix("event ")?));
     Ok(event.filter(|event| paths.belong_to(event)))
 }
 

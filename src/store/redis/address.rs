@@ -133,16 +133,12 @@ impl ServerAddress for Address {
 
 fn take_login_of_sentinels(url: &mut ServerUrl<'_>) -> Result<RedisConnectionInfo, InvalidOptions> {
     let login = RedisConnectionInfo::default();
-    let (user, password) = (url.take("sentinel_user")?, url.take("sentinel_password")?);
-    let login = match (&user, password) {
-        (_, Some(password)) => login.set_password(password),
-        (Some(_), None) => return Err(url.wrong("has a sentinel_user but no sentinel_password: write both")),
-        (None, None) => login,
-    };
-    Ok(match user {
-        Some(user) => login.set_username(user),
-        None => login,
-    })
+    match (url.take("sentinel_user")?, url.take("sentinel_password")?) {
+        (None, None) => Ok(login),
+        (None, Some(password)) => Ok(login.set_password(password)),
+        (Some(user), Some(password)) => Ok(login.set_username(user).set_password(password)),
+        (Some(_), None) => Err(url.wrong("has a sentinel_user but no sentinel_password: write both")),
+    }
 }
 
 /// Returns the hosts in the URL, and the path behind them. Each host is returned with a port, and with the login that

@@ -36,6 +36,9 @@ const LOOKED_AT_ONCE: usize = 1000;
 /// server checks the deadline on its own clock, which drifts from the clock of this process.
 const MARGIN: Duration = Duration::from_secs(1);
 
+/// The time for which the server keeps the last token after a grant: 30 days.
+pub(super) const TOKEN_KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
 /// The number of keys that the server examines for one reply to `SCAN`.
 const SCANNED_AT_ONCE: u32 = 1000;
 
@@ -105,7 +108,7 @@ impl RedisEngine {
         }
         let (clock, now) = (attempt.connection.clock, Clock::system().moment());
         call.arg(clock.window(now, attempt.until).map(|micros| format!("{micros:016}")).as_slice());
-        call.arg(ends.len()).arg((self.target.timeout + MARGIN).as_millis());
+        call.arg(ends.len()).arg((self.target.timeout + MARGIN).as_millis()).arg(TOKEN_KEPT.as_millis());
         // A copy of the admissions of these owners may still arrive, so their releases revoke them.
         let to_revoke = lock(&self.to_revoke);
         let is_revoked = |owner: &Owner| to_revoke.iter().any(|(known, until)| known == owner && now < *until);
@@ -189,11 +192,14 @@ impl Engine for RedisEngine {
     }
 
     fn look(&self, attempt: &mut Attempt<Connection>, names: &[MutexName]) -> Result<Vec<FoundEntry>, Failure> {
-        let parts = || names.chunks(LOOKED_AT_ONCE);
-        let keys = |names: &[MutexName]| names.iter().map(|name| self.prefix.key(name)).collect::<Vec<_>>();
-        let answers = replies(attempt, parts().map(|names| LOOK.call(names.len()).arg(keys(names)).take()))?;
-        let found = parts().zip(&answers).map(|(names, answer)| looked(names, answer));
-        Ok(found.collect::<Result<Vec<_>, _>>()?.concat())
+        let mut found = Vec::new();
+        // Each part is read in its own round trip, because the length of the replies in one round trip is limited.
+        for names in names.chunks(LOOKED_AT_ONCE) {
+            let keys: Vec<String> = names.iter().map(|name| self.prefix.key(name)).collect();
+            let answers = replies(attempt, [LOOK.call(names.len()).arg(keys).take()])?;
+            found.extend(looked(names, &answers[0])?);
+        }
+        Ok(found)
     }
 
     fn list(&self, attempt: &mut Attempt<Connection>, listed: Names<'_>) -> Result<Vec<FoundEntry>, Failure> {

@@ -1,6 +1,6 @@
 //! The state of a Redis server, and the warnings about it.
 
-use redis::{Cmd, Value, cmd};
+use redis::{Value, cmd};
 
 use super::connection::Connection;
 use super::engine::RedisEngine;
@@ -19,7 +19,8 @@ impl RedisEngine {
         let last = cmd("GET").arg(self.prefix.with("token")).take();
         // The first two commands have a key. If another node of a cluster has the slot of the key, the server answers
         // them with an error. This error becomes a warning, except after a failover.
-        let commands = [last, self.harmless_write(), cmd("TIME"), cmd("INFO")];
+        let harmless_write = cmd("SET").arg(self.prefix.with("check")).arg("").arg("PX").arg(1).take();
+        let commands = [last, harmless_write, cmd("TIME"), cmd("INFO")];
         let answers = attempt.connection.exchange(attempt.until, &commands)?;
         answers[2..].iter().try_for_each(unless_refused)?;
         let address = &self.target.address;
@@ -36,10 +37,6 @@ impl RedisEngine {
         // last token that is later than `time` shows that the clock was set back.
         let granted = read(&answers[0]).map(instant);
         Ok(Health { time: Some(time), ahead: granted.ok().and_then(|last| (last - time).to_std().ok()), warnings })
-    }
-
-    pub(super) fn harmless_write(&self) -> Cmd {
-        cmd("SET").arg(self.prefix.with("check")).arg("").arg("PX").arg(1).take()
     }
 }
 

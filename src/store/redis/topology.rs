@@ -93,12 +93,11 @@ fn connect_to_slot(
 fn moved_to(answer: &Value, asked: &ConnectionAddr) -> Option<ConnectionAddr> {
     let Value::ServerError(error) = answer else { return None };
     let (host, port) = error.details().filter(|_| error.code() == "MOVED")?.split_once(' ')?.1.rsplit_once(':')?;
-    match asked {
-        ConnectionAddr::Tcp(same, _) if matches!(host, "" | "?") => {
-            Some(ConnectionAddr::Tcp(same.clone(), port.parse().ok()?))
-        }
-        _ => Some(ConnectionAddr::Tcp(host.to_owned(), port.parse().ok()?)),
-    }
+    let host: &str = match asked {
+        ConnectionAddr::Tcp(same, _) if matches!(host, "" | "?") => same,
+        _ => host,
+    };
+    Some(ConnectionAddr::Tcp(host.to_owned(), port.parse().ok()?))
 }
 
 /// Asks a Sentinel where the primary is.

@@ -3,7 +3,7 @@
 use redis::cmd;
 
 use super::connection::Connection;
-use super::engine::{RedisEngine, is_granted, replies};
+use super::engine::{RedisEngine, TOKEN_KEPT, is_granted, replies};
 use super::server_error::read;
 use crate::store::event_mutex::admission::Admission;
 use crate::store::server::engine::{Answers, Attempt, End, EndRequest, Request};
@@ -55,8 +55,9 @@ impl RedisEngine {
         let wait = cmd("WAIT").arg(needed).arg((left.as_millis() / 2).max(1)).take();
         // `WAIT` waits only for the writes of this connection, but an earlier attempt may have written the grant on
         // another connection. So a harmless write on this connection comes first: a replica that has this write has all
-        // earlier writes, too.
-        let answers = replies(attempt, [self.harmless_write(), wait])?;
+        // earlier writes, too. It needs no memory, so that a server whose memory is full still renews and releases.
+        let write = cmd("PEXPIRE").arg(self.prefix.with("token")).arg(TOKEN_KEPT.as_millis()).take();
+        let answers = replies(attempt, [write, wait])?;
         let count: u32 = read(&answers[1])?;
         if count < needed {
             let what = format!(

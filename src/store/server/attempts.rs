@@ -61,6 +61,8 @@ struct PendingRelease {
     /// shared request, it could delay the other releases, for example if another transaction has locked the row of its
     /// name.
     goes_alone: bool,
+    /// Whether this release has a minimum hold, which must not end early.
+    holds: bool,
 }
 
 /// The idle connections. The calls of a tick follow one another closely, and share one connection. No connection is
@@ -80,15 +82,11 @@ pub(super) struct Part<T> {
     pub(super) again: bool,
 }
 
-impl<T> Default for Part<T> {
-    fn default() -> Self {
-        Self { answers: Vec::new(), again: false }
-    }
-}
+impl<T: Clone> Part<T> {
+    const EMPTY: Self = Self { answers: Vec::new(), again: false };
 
-impl<T> Part<T> {
     fn failed(failure: &Failure, count: usize) -> Self {
-        Self { answers: iter::repeat_with(|| Err(failure.clone())).take(count).collect(), again: false }
+        Self { answers: vec![Err(failure.clone()); count], again: false }
     }
 }
 
@@ -100,7 +98,7 @@ impl<E: Engine> Server<E> {
     /// Ends leases, and decides on admissions.
     pub(super) fn decide(&self, request: Request<'_>) -> (Part<bool>, Part<Admitted>) {
         if request.ends.is_empty() && request.admissions.is_empty() {
-            return Default::default();
+            return (Part::EMPTY, Part::EMPTY);
         }
         let (mut ended, mut decided) = (None, None);
         let outcome = self.call(|attempt| {
@@ -210,11 +208,12 @@ impl<E: Engine> Server<E> {
         }
     }
 
-    /// Plans releases of a name that `owner` may hold: one after each moment in `from`. Later calls send them.
-    pub(super) fn release_after(&self, name: &MutexName, owner: Owner, from: &[Moment], until: Moment) {
+    /// Plans releases of a name that `owner` may hold: one after each moment in `from`. Later calls send them. If the
+    /// release has a minimum hold (`holds`), it is never sent earlier.
+    pub(super) fn release_after(&self, name: &MutexName, owner: Owner, from: &[Moment], until: Moment, holds: bool) {
         let request = EndRequest { name: name.clone(), owner, end: End::NowAndRevoked };
         let pending =
-            |from: &Moment| PendingRelease { request: request.clone(), from: *from, until, goes_alone: false };
+            |from: &Moment| PendingRelease { request: request.clone(), from: *from, until, goes_alone: false, holds };
         lock(&self.kept.get().pending).extend(from.iter().map(pending));
     }
 
@@ -265,12 +264,16 @@ impl<E: Engine> Server<E> {
 }
 
 /// Sends the pending releases once more, and closes the connections. The last handle of the store does this when it is
-/// dropped.
+/// dropped. A lease with a minimum hold is not released early: it ends with its term.
 impl<E: Engine> Drop for Server<E> {
     fn drop(&mut self) {
         let (kept, now) = (self.kept.get(), Clock::system().moment());
-        lock(&kept.pending).iter_mut().for_each(|release| release.from = now); // There is no later call.
-        self.release_pending(kept, now, now.plus(self.engine.target().timeout));
+        // There is no later call.
+        lock(&kept.pending).iter_mut().filter(|release| !release.holds).for_each(|release| release.from = now);
+        // An admission without an answer has up to two releases for each name, so a large batch needs two calls.
+        for _ in 0..2 {
+            self.release_pending(kept, now, now.plus(self.engine.target().timeout));
+        }
         kept.close_all();
     }
 }

@@ -3,9 +3,9 @@
 
 use std::borrow::Cow;
 
-use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
-use crate::base::escape::percent_decoded;
+use crate::base::escape::decoded_text;
 use crate::lease::name::MutexName;
 use crate::store::event_mutex::held::Names;
 
@@ -37,7 +37,7 @@ pub(crate) fn beginning(names: Names<'_>) -> String {
 /// Returns the lease or the marker with this text, or `None` if the text is neither.
 pub(crate) fn name_at(text: &str) -> Option<MutexName> {
     let name = match text.strip_prefix("lease/") {
-        Some(mutex) => MutexName::lease(String::from_utf8(percent_decoded(mutex)?).ok()?).ok()?,
+        Some(mutex) => MutexName::lease(decoded_text(mutex)?).ok()?,
         None => MutexName::read_mark(text)?,
     };
     (of_name("", &name) == text).then_some(name)
@@ -45,7 +45,7 @@ pub(crate) fn name_at(text: &str) -> Option<MutexName> {
 
 /// Returns the event with this text, or `None` if no event has this text.
 pub(crate) fn event_at(text: &str) -> Option<String> {
-    let event = percent_decode_str(text).decode_utf8().ok()?.into_owned();
+    let event = decoded_text(text)?;
     (of_event(&event) == text).then_some(event)
 }
 

@@ -14,13 +14,14 @@ use super::server_url::ServerAddress;
 use crate::base::error::MutexError;
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::{holder::Holder, name::MutexName, owner::Owner, term::Term};
+use crate::outcome::paused::{EVENT_PAUSED, PAUSED};
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::batch::{Batch, LeaseRelease, Slot};
 use crate::store::event_mutex::description::{Description, Scope};
 use crate::store::event_mutex::held::{Held, Names};
 use crate::store::event_mutex::run_log::RunLog;
 use crate::store::event_mutex::warning::StoreWarning;
-use crate::store::event_mutex::{EventMutex, attempted_extension};
+use crate::store::event_mutex::{EventMutex, attempted_extension, create_by_admission};
 use crate::time::clock::Clock;
 
 impl<E: Engine> Server<E> {
@@ -42,7 +43,7 @@ impl<E: Engine> Server<E> {
 
     /// Converts the server's answer to an admission into the user's answer. `again` says that the server may have
     /// carried out an earlier attempt. If the answer is no grant, but an attempt may have been granted, a later call
-    /// releases the lease and the claim.
+    /// releases the lease, the claim or the marker.
     fn admitted(
         &self,
         admission: &Admission,
@@ -59,17 +60,18 @@ impl<E: Engine> Server<E> {
             let now = Clock::system().moment();
             let latest = now.plus(2 * self.engine.target().timeout);
             let from = if E::COMMITS_LATE { vec![now, latest] } else { vec![now] };
-            for request in admission.requests() {
+            // A pause is not released, because another process may have prolonged it meanwhile, under the same owner.
+            let is_pause = |name: &MutexName| name.marked().is_some_and(|mark| [PAUSED, EVENT_PAUSED].contains(&mark));
+            for request in admission.requests().filter(|request| !is_pause(request.name())) {
                 let until = latest.plus(request.term().get());
-                self.release_after(request.name(), request.owner(), &from, until);
+                self.release_after(request.name(), request.owner(), &from, until, false);
             }
         }
-        let attempted = || format!("admit {}", admission.name());
-        match answer.map_err(|failure| self.failed(attempted(), failure))? {
+        match answer.map_err(|failure| self.failed(admission.attempted(), failure))? {
             Admitted::LeaseTaken(Some(own)) | Admitted::ClaimTaken(Some(own))
                 if again && own.owner() == admission.owner() =>
             {
-                Err(MutexError::granted_too_late(attempted()))
+                Err(MutexError::granted_too_late(admission.attempted()))
             }
             admitted => Ok(admitted),
         }
@@ -85,7 +87,8 @@ impl<E: Engine> Server<E> {
             Ok(was_ours) => Ok(was_ours && !(again && lease.deadline() <= now)),
             Err(failure) => {
                 let from = now.plus(asked.minimum_hold().map_or(Duration::ZERO, Term::get));
-                self.release_after(lease.name(), lease.owner(), &[from], from.plus(lease.term().get()));
+                let (until, holds) = (from.plus(lease.term().get()), asked.minimum_hold().is_some());
+                self.release_after(lease.name(), lease.owner(), &[from], until, holds);
                 Err(self.failed(asked.attempted(), failure))
             }
         }
@@ -119,10 +122,7 @@ impl<E: Engine> fmt::Debug for Server<E> {
 
 impl<E: LogEngine> EventMutex for Server<E> {
     fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
-        match Admission::of(request.clone()).ask(self)? {
-            Admitted::Granted(grant) => Ok(Some(request.granted(grant.token()))),
-            _ => Ok(None),
-        }
+        create_by_admission(self, request)
     }
 
     fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {

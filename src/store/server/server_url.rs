@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 
 use crate::base::error::InvalidOptions;
-use crate::base::escape::{percent_decoded, surplus_around};
+use crate::base::escape::{decoded_text, surplus_around};
 
 const SEMICOLON: &str =
     "has a ;: options begin with ?, and & separates them; in a path, a password or a value, write %3B for a ;";
@@ -233,8 +233,7 @@ fn decoded(value: &str) -> Result<String, &'static str> {
     if value.contains('@') {
         return Err("with an @: write %40 for the @; in a password, write %3F for a ?");
     }
-    let text = percent_decoded(value).and_then(|bytes| String::from_utf8(bytes).ok());
-    text.ok_or("that is not well-formed: write %25 for a %")
+    decoded_text(value).ok_or("that is not well-formed: write %25 for a %")
 }
 
 /// Returns the host and the port as a URL writes them.

@@ -100,7 +100,8 @@ impl<S: Session> SqlEngine<S> {
             ended.extend(rows.map_err(|failure| failure.perhaps_done(is_begun))?);
             is_begun = true;
         }
-        let mut were_ours: Vec<bool> = asked.iter().map(|asked| ended.iter().any(|row| row == asked)).collect();
+        let ended: BTreeSet<&[String]> = ended.iter().map(Vec::as_slice).collect();
+        let mut were_ours: Vec<bool> = asked.iter().map(|asked| ended.contains(&asked[..])).collect();
         if let Some(asked_since) = attempt.asked_since
             && were_ours.contains(&false)
         {

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 use super::engine::SqlEngine;
 use super::row_key::RowKey;
 use super::session::{Session, TextRow, list, rows, send};
+use crate::base::escape::decoded_text;
 use crate::lease::token::FencingToken;
 use crate::outcome::run_record::numbered_record::NumberedRecord;
 use crate::outcome::run_record::skip_count::SkipCount;
@@ -76,12 +77,12 @@ fn record(event: &str, row: &[String]) -> Option<NumberedRecord> {
     let time = |micros: &str| micros.parse().ok().map(instant);
     let token = if token.is_empty() { None } else { Some(FencingToken::new(token.parse().ok()?)) };
     let started = RunRecord::started(event, run.parse().ok()?, time(occurrence)?, token, time(started)?)
-        .on(&decoded(host)?, pid.parse().ok()?)
+        .on(&decoded_text(host)?, pid.parse().ok()?)
         .with_attempts(attempts.parse().ok()?);
     let record = if ended.is_empty() {
         started
     } else {
-        started.ended(time(ended)?, OutcomeKind::of_keyword(result)?, Some(&decoded(error)?))
+        started.ended(time(ended)?, OutcomeKind::of_keyword(result)?, Some(&decoded_text(error)?))
     };
     Some(NumberedRecord { number: number.parse().ok()?, record })
 }
@@ -137,8 +138,4 @@ fn quoted(text: &str) -> String {
 /// Encodes a text for a column that people read.
 pub(super) fn encoded(text: &str) -> String {
     utf8_percent_encode(text, NOT_PLAIN).to_string()
-}
-
-fn decoded(text: &str) -> Option<String> {
-    percent_decode_str(text).decode_utf8().ok().map(Into::into)
 }

@@ -54,16 +54,15 @@ pub(crate) fn end_orphans(group: u32, owner: Owner, grace: Duration) -> io::Resu
 fn is_of(group: Pid, owner: Owner) -> bool {
     use std::fs;
 
-    use crate::base::process_stat::ProcessStat;
+    use crate::base::process_stat::{ProcessStat, processes};
 
     let variable = format!("SOLOIST_OWNER={owner}");
     let knows = |id: u32| {
         fs::read(format!("/proc/{id}/environ"))
             .is_ok_and(|environment| environment.split(|byte| *byte == 0).any(|it| it == variable.as_bytes()))
     };
-    let Ok(processes) = fs::read_dir("/proc") else { return false };
-    let ids = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    ids.filter(|id| ProcessStat::read(*id).is_some_and(|it| it.group == group.as_raw_pid())).any(knows)
+    let is_in_group = |id: &u32| ProcessStat::read(*id).is_some_and(|it| it.group == group.as_raw_pid());
+    processes().is_ok_and(|ids| ids.into_iter().filter(is_in_group).any(knows))
 }
 
 /// Returns `true` without a check, because systems other than Linux do not show the environment of a process.

@@ -24,7 +24,6 @@ use signal_hook::low_level;
 
 use super::Leader;
 #[cfg(target_os = "linux")]
-#[cfg(target_os = "linux")]
 use crate::base::process_stat::ProcessStat;
 use crate::base::system::{SignalAction, group_of, is_ignored};
 use crate::base::threads;

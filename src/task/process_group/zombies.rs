@@ -1,12 +1,12 @@
 //! Zombies: processes that have ended, but that their parent has not reaped yet.
 
 #[cfg(target_os = "linux")]
-use std::{collections::HashSet, fs, io};
+use std::collections::HashSet;
 
 use rustix::process::Pid;
 
 #[cfg(target_os = "linux")]
-use crate::base::process_stat::ProcessStat;
+use crate::base::process_stat::{ProcessStat, processes};
 
 /// The highest number of scans. A scan is repeated if a listed process ended during the scan.
 #[cfg(target_os = "linux")]
@@ -73,12 +73,6 @@ fn if_all_are_zombies(group: Pid) -> Option<Vec<u32>> {
         }
     }
     None
-}
-
-#[cfg(target_os = "linux")]
-fn processes() -> io::Result<Vec<u32>> {
-    let id = |entry: io::Result<fs::DirEntry>| entry.map(|entry| entry.file_name().to_str()?.parse().ok()).transpose();
-    fs::read_dir("/proc")?.filter_map(id).collect()
 }
 
 #[cfg(all(test, target_os = "linux"))]

@@ -1,5 +1,6 @@
 //! The clock of a test, and the threads that wait for it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -204,8 +205,8 @@ pub(super) struct ManualTime {
 #[derive(Default)]
 struct Places {
     next: u64,
-    /// The places with their numbers, in the order of the numbers.
-    taken: Vec<(u64, Place)>,
+    /// The places, by their numbers.
+    taken: BTreeMap<u64, Place>,
 }
 
 /// A thread that waits for moments of the clock, or a thread that the clock waits for.
@@ -254,7 +255,7 @@ impl ManualTime {
         let mut places = self.places();
         places.next += 1;
         let number = places.next;
-        places.taken.push((number, place));
+        places.taken.insert(number, place);
         number
     }
 
@@ -263,7 +264,7 @@ impl ManualTime {
     pub(super) fn sleeps(&self, place: u64, until: Moment) -> bool {
         let mut places = self.places();
         let sleeps = self.moment() < until;
-        if let Some(place) = places.at(place) {
+        if let Some(place) = places.taken.get_mut(&place) {
             place.thread = Some(thread::current().id());
             place.state = if sleeps { ThreadState::Asleep(until) } else { ThreadState::Awake };
         }
@@ -271,16 +272,23 @@ impl ManualTime {
         sleeps
     }
 
+    /// Notes that the place is that of this thread. If this thread moves the time in its turn, it does not wait for
+    /// itself.
+    pub(super) fn begins(&self, place: u64) {
+        if let Some(place) = self.places().taken.get_mut(&place) {
+            place.thread = Some(thread::current().id());
+        }
+    }
+
     pub(super) fn is_needed(&self, place: u64) {
-        if let Some(place) = self.places().at(place) {
+        if let Some(place) = self.places().taken.get_mut(&place) {
             place.state = ThreadState::Awake;
         }
     }
 
     pub(super) fn leave_place(&self, place: u64) {
         let mut places = self.places();
-        let at = places.taken.iter().position(|(number, _)| *number == place);
-        let left = at.map(|at| places.taken.remove(at));
+        let left = places.taken.remove(&place);
         drop(places);
         self.settled.notify_all();
         // Drop the place only after the unlock: if it has the last reference to `here`, the drop runs code of another
@@ -292,7 +300,7 @@ impl ManualTime {
     /// of that moment. Returns the time that has passed.
     fn pass(&self, at_most: u64) -> u64 {
         let mut places = self.settle();
-        let next = places.taken.iter().filter_map(|(_, place)| place.sleeps_until()).min();
+        let next = places.taken.values().filter_map(Place::sleeps_until).min();
         let by = next.map_or(at_most, |next| at_most.min(next.0.saturating_sub(self.moment().0)));
         let due = self.skip(by, &mut places);
         drop(places);
@@ -305,7 +313,7 @@ impl ManualTime {
     fn skip(&self, by: u64, places: &mut Places) -> Vec<Arc<dyn Wake>> {
         let now = Moment(self.moment().0.saturating_add(by));
         self.moment_nanos.store(now.0, Ordering::SeqCst);
-        let due = places.all().filter(|place| place.sleeps_until().is_some_and(|until| until <= now));
+        let due = places.taken.values_mut().filter(|place| place.sleeps_until().is_some_and(|until| until <= now));
         due.filter_map(|place| {
             place.state = ThreadState::Awake;
             place.here.clone()
@@ -319,12 +327,12 @@ impl ManualTime {
         let waits_for = |place: &Place| place.state == ThreadState::Awake && place.thread != this;
         let (mut places, waited) = self
             .settled
-            .wait_timeout_while(self.places(), LONGEST_TURN, |places| {
-                places.taken.iter().any(|(_, place)| waits_for(place))
-            })
+            .wait_timeout_while(self.places(), LONGEST_TURN, |places| places.taken.values().any(waits_for))
             .unwrap_or_else(PoisonError::into_inner);
         if waited.timed_out() {
-            places.all().filter(|place| waits_for(place)).for_each(|place| place.state = ThreadState::Idle);
+            for place in places.taken.values_mut().filter(|place| waits_for(place)) {
+                place.state = ThreadState::Idle;
+            }
         }
         places
     }
@@ -339,16 +347,6 @@ impl ManualTime {
 fn wake(due: &[Arc<dyn Wake>]) {
     for here in due {
         here.wake();
-    }
-}
-
-impl Places {
-    fn all(&mut self) -> impl Iterator<Item = &mut Place> {
-        self.taken.iter_mut().map(|(_, place)| place)
-    }
-
-    fn at(&mut self, number: u64) -> Option<&mut Place> {
-        self.taken.iter_mut().find(|(known, _)| *known == number).map(|(_, place)| place)
     }
 }
 
@@ -380,6 +378,25 @@ mod tests {
         manual.advance(Duration::MAX);
         manual.advance(Duration::MAX);
         assert_eq!(clock.now().timestamp_nanos_opt(), Some(i64::MAX));
+    }
+
+    #[test]
+    fn a_thread_that_moves_the_time_does_not_wait_for_itself() {
+        struct Sleeper;
+        impl Wake for Sleeper {
+            fn wake(&self) {}
+        }
+        let manual = ManualClock::at(DateTime::UNIX_EPOCH);
+        let place = manual.0.take_place(Arc::new(Sleeper));
+        manual.0.is_needed(place);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                manual.0.begins(place);
+                manual.advance(Duration::from_secs(1));
+            });
+        });
+        let state = manual.0.places().taken.get(&place).map(|place| place.state);
+        assert!(state == Some(ThreadState::Awake), "the clock would no longer wait for this thread");
     }
 
     #[test]

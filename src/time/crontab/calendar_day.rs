@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use chrono::{Datelike, Weekday};
+
 /// An item of a day field whose date differs from month to month.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CalendarDay {
@@ -59,59 +61,42 @@ impl fmt::Display for CalendarDay {
     }
 }
 
-/// A date, with the facts that the day fields of a crontab need.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Date {
-    pub(super) day: u32,
-    /// The number of days of the month.
-    pub(super) last: u32,
-    /// From Sunday 0 to Saturday 6.
-    pub(super) day_of_week: u32,
+/// Returns the bits of the field day of month for this date: the bit of its number, and the bit of each [`CalendarDay`]
+/// that falls on this date.
+pub(super) fn bits_of_month_day(date: &impl Datelike) -> u128 {
+    let (day, last) = (date.day(), last_day(date));
+    1 << day | CalendarDay::BeforeLast(last - day).bits() | nearest_weekdays(day, last, date.weekday())
 }
 
-impl Date {
-    /// Returns the bits of the field day of month for this date: the bit of its number, and the bit of each
-    /// [`CalendarDay`] that falls on this date.
-    pub(super) const fn days_of_month(self) -> u128 {
-        1 << self.day | CalendarDay::BeforeLast(self.last - self.day).bits() | self.nearest_weekdays()
-    }
+/// Returns the bit of each `nW` that falls on this date. Adds the bit of `LW` if `LW` falls on this date.
+fn nearest_weekdays(day: u32, last: u32, day_of_week: Weekday) -> u128 {
+    // A Monday is the nearest weekday to the Sunday before it. It is also the nearest weekday to the Saturday before it
+    // if this Saturday is the 1st, because then the Friday is in another month. A Friday is the nearest weekday to the
+    // Saturday after it, and also to the Sunday after it if this Sunday is the last day of the month.
+    let (first, end) = match day_of_week {
+        Weekday::Sat | Weekday::Sun => return 0,
+        Weekday::Mon if day <= 3 => (1, day),
+        Weekday::Mon => (day - 1, day),
+        Weekday::Fri if last - day <= 2 => (day, last),
+        Weekday::Fri => (day, day + 1),
+        _ => (day, day),
+    };
+    let (first, end) = (CalendarDay::WeekdayNearest(first).bits(), CalendarDay::WeekdayNearest(end).bits());
+    let nearest = (end << 1) - first;
+    let is_last = CalendarDay::WeekdayNearest(last).bits() & nearest != 0;
+    nearest | if is_last { CalendarDay::LastWeekday.bits() } else { 0 }
+}
 
-    /// Returns the bit of each `nW` that falls on this date. Adds the bit of `LW` if `LW` falls on this date.
-    const fn nearest_weekdays(self) -> u128 {
-        const MONDAY: u32 = 1;
-        const FRIDAY: u32 = 5;
+/// Returns the bits of the field day of week for this date: the bit of its day of the week, and the bit of each
+/// [`CalendarDay`] that falls on this date.
+pub(super) fn bits_of_weekday(date: &impl Datelike) -> u128 {
+    let (day, day_of_week) = (date.day(), date.weekday().num_days_from_sunday());
+    let nth = CalendarDay::NthOfMonth { day_of_week, nth: (day - 1) / 7 + 1 };
+    let is_last = last_day(date) - day < 7;
+    let last = if is_last { CalendarDay::LastOfMonth { day_of_week }.bits() } else { 0 };
+    1 << day_of_week | nth.bits() | last
+}
 
-        let Self { day, last, day_of_week } = self;
-        if day_of_week < MONDAY || day_of_week > FRIDAY {
-            return 0;
-        }
-        // A Monday is the nearest weekday to the Sunday before it. It is also the nearest weekday to the Saturday
-        // before it if this Saturday is the 1st, because then the Friday is in another month. A Friday is the nearest
-        // weekday to the Saturday after it, and also to the Sunday after it if this Sunday is the last day of the
-        // month.
-        let first = match (day_of_week, day) {
-            (MONDAY, 2 | 3) => 1,
-            (MONDAY, 4..) => day - 1,
-            _ => day,
-        };
-        let end = match (day_of_week, last - day) {
-            (FRIDAY, 1 | 2) => last,
-            (FRIDAY, 3..) => day + 1,
-            _ => day,
-        };
-        let (first, end) = (CalendarDay::WeekdayNearest(first).bits(), CalendarDay::WeekdayNearest(end).bits());
-        let nearest = (end << 1) - first;
-        let is_last = CalendarDay::WeekdayNearest(last).bits() & nearest != 0;
-        nearest | if is_last { CalendarDay::LastWeekday.bits() } else { 0 }
-    }
-
-    /// Returns the bits of the field day of week for this date: the bit of its day of the week, and the bit of each
-    /// [`CalendarDay`] that falls on this date.
-    pub(super) const fn days_of_week(self) -> u128 {
-        let Self { day, last, day_of_week } = self;
-        let nth = CalendarDay::NthOfMonth { day_of_week, nth: (day - 1) / 7 + 1 };
-        let is_last = last - day < 7;
-        let last = if is_last { CalendarDay::LastOfMonth { day_of_week }.bits() } else { 0 };
-        1 << day_of_week | nth.bits() | last
-    }
+fn last_day(date: &impl Datelike) -> u32 {
+    date.num_days_in_month().into()
 }

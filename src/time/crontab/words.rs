@@ -7,6 +7,7 @@ use chrono::Month;
 use super::Crontab;
 use super::calendar_day::CalendarDay;
 use super::field_set::{Field, FieldSet, InField};
+use crate::base::similar::list;
 
 const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
@@ -59,7 +60,7 @@ impl Crontab {
             _ if numbers(minutes).count() * numbers(hours).count() <= MOST_TIMES => {
                 let times = numbers(hours)
                     .flat_map(|hour| numbers(minutes).map(move |minute| format!("{hour:02}:{minute:02}")));
-                format!("at {}", list(times.collect()))
+                format!("at {}", list(times, "and"))
             }
             _ => format!("{of_minutes} of the hours {}", InField(Field::Hour, hours)),
         }
@@ -90,7 +91,7 @@ impl Crontab {
         }
         let months =
             numbers(self.get(Field::Month)).filter_map(|month| Month::try_from(u8::try_from(month).ok()?).ok());
-        format!("in {}", list(months.map(|month| month.name().to_owned()).collect()))
+        format!("in {}", list(months.map(|month| month.name().to_owned()), "and"))
     }
 
     fn is_full(&self, field: Field) -> bool {
@@ -122,7 +123,7 @@ fn week(set: FieldSet) -> String {
         WEEKENDS => vec!["weekends".into()],
         _ => numbers(plain).map(|day| format!("{}s", DAYS[day as usize])).collect(),
     };
-    list(plain.into_iter().chain(calendar_days).collect())
+    list(plain.into_iter().chain(calendar_days), "and")
 }
 
 fn month_days(set: FieldSet) -> String {
@@ -133,7 +134,7 @@ fn month_days(set: FieldSet) -> String {
         1 => Some(format!("day {in_field} of the month")),
         _ => Some(format!("the days {in_field} of the month")),
     };
-    list(plain.into_iter().chain(calendar_days).collect())
+    list(plain.into_iter().chain(calendar_days), "and")
 }
 
 /// Returns the plain numbers of a set. Also returns its items of the kind [`CalendarDay`], such as `L`, in words.
@@ -156,12 +157,6 @@ fn calendar_day(day: CalendarDay) -> String {
         }
         CalendarDay::LastOfMonth { day_of_week } => format!("the last {} of the month", name(day_of_week)),
     }
-}
-
-/// Joins the words of a list: `a`, `a and b`, `a, b and c`.
-fn list(mut words: Vec<String>) -> String {
-    let Some(last) = words.pop() else { return String::new() };
-    if words.is_empty() { last } else { format!("{} and {last}", words.join(", ")) }
 }
 
 #[cfg(test)]

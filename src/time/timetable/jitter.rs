@@ -33,10 +33,6 @@ impl Jitter {
     pub(crate) fn longest(self) -> Duration {
         Duration::from_secs(self.longest.into())
     }
-
-    pub(super) fn longest_seconds(self) -> i64 {
-        self.longest.into()
-    }
 }
 
 /// Returns the 64-bit hash FNV-1a, by Fowler, Noll and Vo.

@@ -56,6 +56,11 @@ impl Windows {
         (0..MINUTES_OF_A_DAY).find(is_open).unwrap_or(MINUTES_OF_A_DAY)
     }
 
+    /// Returns whether all windows are open at `time`.
+    pub(super) fn are_open_at(&self, time: NaiveTime) -> bool {
+        self.are_open_in(minute_of(time))
+    }
+
     /// Returns whether all windows are open in this minute of the day.
     pub(super) fn are_open_in(&self, minute: u32) -> bool {
         self.0.iter().all(|window| window.is_open_in(minute))

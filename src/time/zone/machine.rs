@@ -37,8 +37,9 @@ thread_local! {
 pub(super) fn offset_at(instant: DateTime<Utc>) -> FixedOffset {
     RULES.with_borrow_mut(|known| {
         let now = Clock::system().moment();
-        known.take_if(|(read, _)| now.since(*read) >= USED_FOR);
-        let (_, rules) = known.get_or_insert_with(|| (now, read().unwrap_or_default()));
+        // If the file can't be read now, for example because too many files are open, the rules stay as they were.
+        let before = known.take_if(|(read, _)| now.since(*read) >= USED_FOR).and_then(|(_, rules)| rules);
+        let (_, rules) = known.get_or_insert_with(|| (now, read().unwrap_or_default().or(before)));
         let kind = rules.as_ref().and_then(|rules| kind_at(rules, instant.timestamp()));
         kind.map(LocalTimeType::ut_offset).and_then(FixedOffset::east_opt).unwrap_or(Utc.fix())
     })

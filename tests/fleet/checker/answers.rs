@@ -134,7 +134,7 @@ fn may_have_lost_a_grant(case: &Case<'_>, skip: &Skip<'_>) -> bool {
 pub(super) fn may_have_been_granted(case: &Case<'_>, skip: &Skip<'_>) -> bool {
     let may_be = match skip.reason {
         "store_unavailable" | "paused" | NOT_STARTED => true,
-        "overlapping" => {
+        "overlapping" | "queue_full" => {
             skip.since + nanoseconds(case.history.term) <= skip.at || case.was_emptied(skip.since, skip.at)
         }
         _ => false,
@@ -175,7 +175,10 @@ pub(super) fn may_lose_its_lease(case: &Case<'_>, run: &Run<'_>) -> bool {
         || match run.lost_at {
             Some(lost) => !could_be_renewed(case, lost),
             // The term may be over before the server receives the release.
-            None => case.outages(run.last, released).next().is_some(),
+            None => {
+                case.outages(run.last, released).next().is_some()
+                    || case.late() >= nanoseconds(case.history.term) * 2 / 3
+            }
         }
 }
 

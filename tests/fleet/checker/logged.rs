@@ -50,8 +50,12 @@ fn attempts_are_told(case: &Case<'_>, logged: &Logged, verdict: &mut Verdict) {
 /// How long a process that ends tries to write the rest of its log.
 const LAST_WRITES: Duration = Duration::from_secs(3);
 
-/// Returns whether the store may have been unavailable when this process ended, and wrote the rest of its log.
+/// Returns whether the store may have been unavailable when this process ended, and wrote the rest of its log, or the machine may
+/// have been too late for it.
 fn ended_in_an_outage(case: &Case<'_>, life: &Life) -> bool {
+    if case.late() >= nanoseconds(case.history.limit) {
+        return true;
+    }
     let end = life.lines.last().map_or(life.began, |line| line.at);
     case.outages(end.saturating_sub(case.slack()), end + nanoseconds(LAST_WRITES) + case.slack()).next().is_some()
         || case.assaults(life.pid, end.saturating_sub(case.slack()), end + case.slack()).next().is_some()

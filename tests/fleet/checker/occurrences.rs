@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::accounts::last_minute;
 use super::answers::{holder_was_running, may_have_been_granted};
 use super::queues;
-use super::{Case, Count, Double, Run, Skip, Verdict, Why, beginning, describe};
+use super::{Case, Count, Double, Run, Skip, Verdict, Why, beginning, describe, nanoseconds};
 use crate::history::{Life, written};
 use crate::plan::Kind;
 
@@ -48,8 +48,9 @@ pub(super) fn none_is_lost(case: &Case<'_>, verdict: &mut Verdict) {
     // skips of the last minute, and it may have been the only one to tick the next.
     let assaults = |is: fn(Kind) -> bool| case.history.faults.iter().filter(|fault| is(fault.kind)).count();
     let kills = 2 * assaults(|kind| kind == Kind::Killed);
-    // A failover may lose all that are due meanwhile.
-    let cuts = assaults(|kind| kind == Kind::Stopped || kind.is_of_the_store());
+    // A failover may lose all that are due meanwhile, as does a machine that stands still for a term.
+    let stands_still = usize::from(case.late() >= nanoseconds(case.history.term));
+    let cuts = stands_still + assaults(|kind| kind == Kind::Stopped || kind.is_of_the_store());
     for (why, faults) in [(Why::Killed, kills), (Why::CutOff, cuts)] {
         let lost = verdict.of(Count::NotStarted(why));
         if lost > faults * case.history.events.len() {

@@ -60,7 +60,12 @@ fn explain(case: &Case<'_>, stale: &Run<'_>, live: &Run<'_>) -> Overlap {
         return Overlap::Unexplained;
     }
     let was_taken = case.was_emptied(stale.since, live.start) || case.was_broken(stale.event, stale.since, live.start);
-    let knew = stale.lost_at.is_some_and(|lost| lost <= live.start + nanoseconds(GRAIN));
+    let is_told = stale.lost_at.is_some_and(|lost| lost <= live.start + nanoseconds(GRAIN));
+    // If the process was stopped when the live run began, it was cancelled when it continued. If it was killed before
+    // its report, nothing tells when it lost its lease.
+    let stood_still = || case.assaults(stale.life.pid, live.start, live.start).any(|fault| fault.kind == Kind::Stopped);
+    let is_silenced = stale.lost_at.is_none() && stale.life.was_killed() && stale.was_cancelled && stood_still();
+    let knew = is_told || is_silenced;
     let why = if was_taken && !knew { Overlap::TakenAway } else { Overlap::PastItsTerm };
     // The stale run notices a loss at the store with its next renewal, or at its deadline if that fails.
     let knows = live.start + if was_taken { nanoseconds(case.history.term) } else { 0 };

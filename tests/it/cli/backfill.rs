@@ -21,6 +21,7 @@ fn a_range_is_shown_first_then_run_and_is_on_record_as_a_backfill() {
     let ran = succeeds(quick(&mut place.schedule(&words("--yes --most 3")))).printed;
     assert!(ran.starts_with("carts:remind: 3 occurrences to run"), "{ran}");
     assert!(ran.contains("left out: 2 before 2025-03-02 10:02 UTC, because"), "{ran}");
+    assert!(ran.contains("\nCtrl-C ends the backfill; the current run then has 20s to end\n"), "{ran}");
     assert!(ran.contains("Z carts:remind for 2025-03-02T10:02:00Z: started under token "), "{ran}");
     assert!(ran.ends_with("\n3 of 3 ran\n"), "{ran}");
     let occurrences =

@@ -199,12 +199,27 @@ fn one_event_that_fails_says_so_and_exits_with_1() {
     assert!(answer(&mut place.schedule("run-one")).exits_with(2).printed.is_empty());
 }
 
+/// Ignores SIGCHLD, as `cron` and some supervisors do.
+#[test]
+fn the_exit_code_of_a_command_is_read_although_the_program_was_started_with_sigchld_ignored() {
+    let place = Place::new();
+    let fails = instead_of_sleep(&place, "exit 7");
+    let program = example("schedule_cli").display().to_string();
+    for words in
+        ["run-one carts:remind", "backfill -y carts:remind --from 2025-03-02T10:00:00Z --to 2025-03-02T10:01:00Z"]
+    {
+        let words = format!("--ignore-signal=CHLD {program} {words}");
+        answer(fails(&mut place.program(Path::new("env"), &words))).exits_with(1).says("exited with 7 after ");
+    }
+}
+
 #[test]
 fn a_second_signal_ends_one_event_by_hand_and_its_lease() {
     for (number, name) in ASKING {
         let place = Place::new();
-        let mut running = start(&mut place.schedule("run-one db:backup"));
-        until(|| place.has_locks()).expect("it is taken");
+        let sleeps = instead_of_sleep(&place, "touch began; exec /bin/sleep 20");
+        let mut running = start(sleeps(&mut place.schedule("run-one db:backup")));
+        place.wait_for("began"); // A signal before that would keep it from beginning.
         running.signal(name);
         thread::sleep(Duration::from_millis(500)); // two signals at once count as one
         assert!(!running.has_ended(), "it may finish within the drain");

@@ -137,11 +137,7 @@ const GUIDE: &[(&str, &str, (&str, i32, &str))] = &[
     (
         "124",
         "`--timeout` ended the command",
-        (
-            "$S run --name j --timeout 1s -- sleep 600",
-            124,
-            "soloist: j: timed out after 1.0 s; ended by signal 15 (SIGTERM)",
-        ),
+        ("$S run --name j --timeout 1s -- sleep 600", 124, "soloist: j: timed out after 1.0 s"),
     ),
     (
         "128 + n",
@@ -198,6 +194,7 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
     ("$S run", 64, "error: the following required arguments were not provided:"),
     ("$S run --name j", 64, "<COMMAND>..."),
     ("$S run --name j true", 64, "unexpected argument 'true'"),
+    ("ln -s $S locker; ./locker run --name j true", 64, "\nIf it is the command, write -- before it. "),
     ("$S run -- true", 64, "--name <NAME>"),
     ("$S run --nam j -- true", 64, "a similar argument exists: '--name'"),
     ("SOLOIST_STORE=; unset SOLOIST_STORE; $S run --name j -- true", 64, "--store <URL>"),
@@ -305,7 +302,7 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
     (
         "$S run --name j --every '*/5 * * * *' --hold-at-least 5m -- true",
         64,
-        "soloist: event `j`: `--hold-at-least 5m`: use less than 5m, because a later occurrence is due then, ",
+        "soloist: event `j`: `--hold-at-least 5m`: use less than 5m, because a later occurrence can start then, ",
     ),
     (
         "$S run --name j --every 5M -- true",
@@ -317,6 +314,7 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
         64,
         "invalid value '5M' for '--timeout <TIME>': it is in months or years: ",
     ),
+    ("at 12:00:20; $S run --name j --every '30 8 * * *' --timezone -03:30 -- true", 0, ""),
     ("$S run --name j --every -5m -- true", 64, "soloist: --every `-5m` is neither five fields of a crontab, "),
     (
         "$S run --name j --every 90m --timezone UTC -- true",
@@ -578,11 +576,7 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
         "; the lease was lost at ",
     ),
     // The command took too long.
-    (
-        "$S run --name j --timeout 200ms -- sleep 600",
-        124,
-        "soloist: j: timed out after 200 ms; ended by signal 15 (SIGTERM)",
-    ),
+    ("$S run --name j --timeout 200ms -- sleep 600", 124, "; ended by signal 15 (SIGTERM)"),
     ("trap '' TERM; $S run --name j --timeout 200ms --grace 100ms -- sleep 600", 124, "(SIGKILL)"),
     // Standard output that takes nothing is the command's affair.
     ("$S run --name j -- cat /etc/passwd >/dev/full", 1, "No space left on device"),
@@ -604,6 +598,8 @@ const COMMANDS: &[(&str, i32, &str)] = &[
     ("$S man run", 0, ".TH soloist-run 1"),
     ("$C man list", 0, "schedule_cli-list"),
     ("$C help man", 0, "try `man -l <(schedule_cli man)`"),
+    ("ln -s $C shop.v2; ./shop.v2 man", 0, ".TH shop.v2 1"),
+    ("ln -s $C shop.exe; ./shop.exe man", 0, ".TH shop 1"),
     ("$S create-table --print --store mysql://nobody@127.0.0.1:1/app", 0, "CREATE TABLE IF NOT EXISTS soloist_mutexes"),
     (
         "$S create-table --print --store 'postgres://nobody@127.0.0.1:1/app'",
@@ -648,6 +644,8 @@ const COMMANDS: &[(&str, i32, &str)] = &[
     ("$C lst", 2, "tip: a similar subcommand exists: 'list'\n"),
     ("$C lst 2>&1 | grep run-one", 1, ""),
     ("$S sideways 2>&1 | grep run-one", 1, ""),
+    // The file of the program has another name.
+    ("ln -s $S locker; ./locker sideways", 2, "\nThe commands are run, log, locks, unlock, pause, paused, "),
     ("$S unpause j", 2, "\nWrite: resume, or for the pause of one event: resume EVENT.\n"),
     ("$S unpause j 2>&1 | grep tip", 1, ""),
     (
@@ -691,8 +689,22 @@ const COMMANDS: &[(&str, i32, &str)] = &[
     (
         "used; $S pause 'db:*'",
         0,
-        "; `resume db:*` ends it; this is one name, not a pattern: `pause` without a name pauses all\n",
+        "; `resume 'db:*'` ends it; this is one name, not a pattern: `pause` without a name pauses all\n",
     ),
+    ("used; $S pause 'a b' --schedule 'my shop'", 0, "; `resume 'a b' --schedule 'my shop'` ends it\n"),
+    ("used; $S pause \"it's\"", 0, "; `resume 'it'\\''s'` ends it\n"),
+    ("used; SOLOIST_APP=shop $S pause j", 0, "; `resume j` ends it\n"),
+    (
+        "used; $S pause 'a b' --schedule shop >log; $S resume --schedule shop",
+        1,
+        "; its event a b is paused: write `resume 'a b' --schedule shop`\n",
+    ),
+    (
+        "used; $S pause --schedule shop >log; $S resume j --schedule shop",
+        1,
+        "; the whole schedule is paused: write `resume --schedule shop`\n",
+    ),
+    ("used; $S pause --why '-5 °C' >log; $S paused", 0, ": -5 °C\n"),
     (
         "used; SOLOIST_APP=shop $S pause j >log; $S resume j",
         1,
@@ -815,7 +827,7 @@ const COMMANDS: &[(&str, i32, &str)] = &[
     ("$S locks --store consul:", 2, "soloist: no store has the scheme consul"),
     ("$S check --store file:relative", 2, "soloist: the url of a file store needs an absolute path"),
     ("$S completions fish-and-chips", 2, "[possible values: bash, "),
-    ("$S man sideways", 2, "soloist: there is no command \"sideways\": use one of run, "),
+    ("$S man sideways", 2, "invalid value 'sideways' for '[COMMAND]'\n  [possible values: run, log, "),
     (
         "$S create-table --print --store redis://127.0.0.1",
         2,

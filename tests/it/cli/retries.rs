@@ -56,6 +56,15 @@ fn a_retry_may_wait_for_longer_than_a_minute_unless_the_next_time_comes_first() 
     place.is_free();
 }
 
+/// Ends the command as Ctrl-C does on a terminal that the command has taken from its scheduler.
+#[test]
+fn a_command_that_ctrl_c_ended_does_not_run_again() {
+    let place = Place::new();
+    let answer = answer(&mut place.run("--retry 3 --retry-after 10ms", "echo once >>attempts; kill -s INT $$"));
+    assert_eq!((answer.signal, &*place.read("attempts")), (Some(signal_hook::consts::SIGINT), "once\n"), "{answer:?}");
+    place.is_free();
+}
+
 #[test]
 fn wrong_retries_are_usage_errors_that_name_the_option() {
     let place = Place::new();

@@ -180,6 +180,28 @@ fn who_forces_a_lease_whose_command_goes_on_is_told_so() {
 }
 
 #[test]
+fn a_process_of_another_container_is_not_taken_for_one_that_has_ended() {
+    let place = Place::new();
+    let running = start(&mut place.run("--term 1h", SLEEPERS));
+    let group = Group(number_in(&place.path("group")));
+    until_on_record(&place, group.0);
+    // In another container, the process may live, and in this one the number of its group may be that of other processes.
+    let mut files = std::fs::read_dir(place.path("store")).expect("it is ours").map(|file| file.unwrap().path());
+    let state = files.find(|file| file.extension().is_some_and(|kind| kind == "state")).expect("it is held");
+    let text = std::fs::read_to_string(&state).expect("it is text");
+    let (before, after) = text.split_once(&format!("pid {} in ", running.id())).expect("it says where");
+    let digits = after.find('\t').expect("another field follows");
+    let elsewhere = format!("{before}pid {} in {}{}", running.id(), "7".repeat(digits), &after[digits..]);
+    std::fs::write(&state, elsewhere).expect("it is ours");
+    running.kill();
+
+    assert_eq!(place.holder().expect("it is held")["has_ended"], false);
+    let refused = answer(&mut place.soloist("unlock --kill --wait 100ms j")).exits_with(1);
+    refused.says("is still held");
+    assert!(group_lives(group.0), "nothing was killed");
+}
+
+#[test]
 fn a_command_whose_scheduler_was_killed_frees_its_lease_on_file_by_its_end() {
     let place = Place::new();
     let running = start(&mut place.run("--term 1h", "echo $$ >group; until [ -e go ]; do sleep 0.05; done"));

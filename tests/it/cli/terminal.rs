@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use soloist::{Event, Schedule};
 
+use super::embedded::instead_of_sleep;
 use super::*;
 
 /// Returns a command for a shell line on a terminal of 24 rows and 80 columns. Its standard input is typed there.
@@ -365,6 +366,28 @@ fn work_draws_a_picture_in_the_last_lines_of_a_terminal_and_gives_them_back() {
     let text: Vec<String> = screen.lines().into_iter().filter(|line| !line.trim().is_empty()).collect();
     assert!(text.first().is_some_and(|line| line.starts_with("3 events")), "{text:?}");
     assert!(text.last().is_some_and(|line| line == "rows 24") && !text.concat().contains("next: "), "{text:?}");
+}
+
+/// Ends the run only after the picture was removed: a further signal could have ended the program at once.
+#[test]
+fn the_picture_is_removed_when_the_shutdown_begins() {
+    let place = Place::new();
+    let _slow = instead_of_sleep(&place, "until [ -e go ]; do /bin/sleep 0.05; done");
+    let (folder, program) = (place.path("bin"), example("schedule_cli"));
+    let line = format!("trap : INT; PATH={}:$PATH {} work; echo code $?", folder.display(), program.display());
+    let mut person = Person::at(&place, &line);
+    place.until_shown("Z carts:remind: started under token ");
+    place.until_shown("next: carts:remind, ");
+    person.types(CTRL_C);
+    place.until_shown("no more runs start, and the current runs have 20s to end; Ctrl-C again stops them\r\n");
+    std::thread::sleep(Duration::from_secs(3)); // a picture is drawn each second
+    let shown = place.read(SHOWN);
+    let (_, after) = shown.split_once("\x1b[r").expect("the region is given back");
+    assert!(after.contains("no more runs start, "), "{shown:?}");
+    assert!(!after.contains("\x1b[1;12r") && !after.contains("next: carts:remind, "), "{shown:?}");
+    place.touch("go");
+    let seen = person.has_seen();
+    assert!(seen.ends_with("code 130\n"), "{seen:?}");
 }
 
 #[test]

@@ -166,6 +166,20 @@ fn a_command_that_does_not_hear_has_its_grace_when_its_scheduler_is_killed() {
 }
 
 #[test]
+fn a_command_has_its_grace_although_the_path_of_its_killed_scheduler_has_no_sleep() {
+    let place = Place::new();
+    let line = "trap '' TERM; echo $$ >pid; /bin/sleep 60; :";
+    let mut scheduler = Scheduler::start_with(&place, &Job(line, 3_000, true), &[("PATH", "/nonexistent")]);
+    let group = place.pid("pid");
+    let before = Instant::now();
+    scheduler.kill();
+    until(|| !group_lives(group)).unwrap();
+    let took = before.elapsed();
+    assert!(took >= 3 * SECOND && took < 4 * SECOND + SLACK, "{took:?}");
+    scheduler.leaves_nothing();
+}
+
+#[test]
 fn what_a_command_left_behind_ends_with_the_scheduler() {
     let place = Place::new();
     let mut scheduler = Scheduler::start(&place, &Job("sleep 60 & echo $$ >pid; exit 0", 1_000, true));

@@ -102,6 +102,22 @@ fn a_loop_that_blocks_the_only_thread_says_what_to_use() {
 }
 
 #[test]
+fn a_loop_on_the_only_worker_of_a_runtime_runs_futures() {
+    let (runtime, shutdown) = (one_worker(), Shutdown::new());
+    let ends = shutdown.clone();
+    let schedule = Schedule::in_process().with_runtime(runtime.handle().clone()).on_report(move |_| ends.trigger());
+    schedule.add(Event::spawn("e", |_| async {}).every_second()).unwrap();
+    let minute = schedule.clone();
+    runtime.block_on(async {
+        let work = tokio::spawn(async move { schedule.work(&shutdown) });
+        timeout(PATIENCE, work).await.expect("no deadlock").expect("no panic");
+        let minute = tokio::spawn(async move { minute.run_minute(noon() + TimeDelta::seconds(58)) });
+        let report = timeout(PATIENCE, minute).await.expect("no deadlock").expect("no panic");
+        assert!(!report.is_failure(), "{report}");
+    });
+}
+
+#[test]
 fn in_a_local_set_too() {
     let (runtime, local, store) = (one_thread(), LocalSet::new(), MemoryMutex::new());
     let schedule = mixed(&runtime, store.clone());

@@ -97,7 +97,7 @@ fn on_a_file_store_an_occurrence_takes_the_place_of_a_run() {
 fn on_redis_an_occurrence_takes_the_place_of_a_run() {
     use crate::servers::redis::Redis;
     for server in [Redis::start(), Redis::cluster_node()] {
-        replaces(soloist::RedisMutex::new(&patient(&server.url())).unwrap());
+        replaces(soloist::RedisMutex::new(&crate::support::patient_url(&server.url())).unwrap());
     }
 }
 
@@ -105,7 +105,7 @@ fn on_redis_an_occurrence_takes_the_place_of_a_run() {
 #[test]
 fn on_mariadb_an_occurrence_takes_the_place_of_a_run() {
     let server = crate::servers::mariadb::Mariadb::start();
-    let store = soloist::MysqlMutex::new(&patient(&server.url())).unwrap();
+    let store = soloist::MysqlMutex::new(&crate::support::patient_url(&server.url())).unwrap();
     store.create_table().unwrap();
     replaces(store);
 }
@@ -114,7 +114,7 @@ fn on_mariadb_an_occurrence_takes_the_place_of_a_run() {
 #[test]
 fn on_postgres_an_occurrence_takes_the_place_of_a_run() {
     let server = crate::servers::postgres::Postgres::start();
-    let store = soloist::PostgresMutex::new(&patient(&server.url())).unwrap();
+    let store = soloist::PostgresMutex::new(&crate::support::patient_url(&server.url())).unwrap();
     store.create_table().unwrap();
     replaces(store);
 }

@@ -59,10 +59,6 @@ mod on_a_server {
     soloist::contract_tests!(super::OnRedis::on(super::Redis::shared()));
 }
 
-mod on_the_node_of_a_cluster {
-    soloist::contract_tests!(super::OnRedis::on(super::Redis::shared_cluster_node()));
-}
-
 mod on_the_primary_of_sentinels {
     soloist::contract_tests!(super::OnRedis::of(super::Sentinels::shared(), ""));
 }

@@ -4,10 +4,11 @@ use crate::catch_up::three_workers_make_up_for_it_once;
 use crate::fleet::{Fleet, Start, eight_workers_share_each_occurrence, most_start};
 use crate::servers::burners::Burners;
 use crate::servers::redis::Redis;
+use crate::support::patient_url;
 
-/// Returns the fleet of this server, with a time limit that also suffices on a busy machine.
+/// Returns the fleet of this server.
 pub(super) fn patient_fleet(server: &Redis) -> Fleet {
-    Fleet::on(server.url() + "?timeout=30s")
+    Fleet::on(patient_url(&server.url()))
 }
 
 #[test]

@@ -10,6 +10,7 @@ use soloist::store::{Admission, Admitted, Batch, LeaseRequest, Names, Owner, Sto
 use soloist::time::Clock;
 use soloist::{Event, EventMutex, MutexError, MutexName, RedisMutex, Schedule, Term};
 
+use super::contract::key;
 use super::{extend, patient, wait_until};
 use crate::servers::redis::Redis;
 use crate::support::{noon, ran, skipped};
@@ -40,6 +41,8 @@ fn a_full_server_and_a_replica_say_what_to_do_and_tell_nobody_to_delete_anything
 
     let mutex = patient(&server.url());
     let lease = mutex.create(&request("before")).unwrap().expect("it is free");
+    let confirmed = patient(&(server.url() + "?wait=1"));
+    let renewed = confirmed.create(&request("confirmed")).unwrap().expect("it is free");
     server.ask(&["CONFIG", "SET", "maxmemory", "1"]);
     let error = refused(&server.url());
     let text = error.to_string();
@@ -47,6 +50,8 @@ fn a_full_server_and_a_replica_say_what_to_do_and_tell_nobody_to_delete_anything
     let advice = "; its memory is full: free some, raise maxmemory, or keep the mutexes on a server of their own";
     assert!(text.ends_with(advice) && !text.contains("delete"), "{text}");
     assert!(mutex.forget(&lease).unwrap(), "what is given back takes no memory");
+    assert!(extend(&confirmed, &renewed, Term::MAX).unwrap(), "nor does a renewal that waits for a replica");
+    assert!(confirmed.forget(&renewed).unwrap(), "nor does such a release");
     server.ask(&["CONFIG", "SET", "maxmemory", "0"]);
     assert!(mutex.create(&request("report")).unwrap().is_some());
 }
@@ -70,6 +75,18 @@ fn a_minimum_hold_that_a_full_server_refuses_keeps_no_other_release() {
         error.is_unusable() && said.contains("could not forget lease/held in ") && said.contains(" OOM "),
         "{said}"
     );
+}
+
+/// Writes entries that are together longer than the longest answer.
+#[test]
+fn many_leases_are_read_in_parts() {
+    let server = Redis::start();
+    let mutex = RedisMutex::builder(&server.url()).timeout(Duration::from_secs(60)).build().unwrap();
+    let lease = mutex.create(&request("report")).unwrap().expect("it is free");
+    let copies = "local entry = redis.call('GET', KEYS[1])
+        for number = 1, 60000 do redis.call('SET', KEYS[1] .. number, entry, 'PX', 600000) end";
+    server.ask(&["EVAL", copies, "1", &key(lease.name())]);
+    assert_eq!(mutex.held(Names::LeasesWithPrefix("report")).unwrap().len(), 60_001);
 }
 
 /// Writes logs that are together longer than the longest answer.

@@ -1,5 +1,6 @@
 //! Sentinels name the primary. A store asks them at each connect, and verifies the reply.
 
+use std::cell::Cell;
 use std::thread;
 use std::time::Duration;
 
@@ -63,21 +64,20 @@ fn a_primary_that_was_demoted_under_a_connection_is_left_within_the_call() {
     let ours = Schedule::new(patient(&servers.url()));
     // A lease whose release was not copied would keep the new primary from the next run.
     ours.add(Event::call("report", diary.task("ran")).every_minute().on_one_server()).expect("an event");
-    let mut number = 0;
+    let number = Cell::new(0);
     // A slow machine may have ended the idle connection, so that nothing was asked of the old primary.
     let has_refused = (0..5).any(|_| {
         let old = servers.primary();
         servers.promote_a_replica(old);
-        while servers.named_primary().is_none_or(|primary| primary.port() == old.port()) {
-            assert_ran(&ours.run_due(minute(number)));
-            number += 1;
-            thread::sleep(Duration::from_millis(50)); // so short that the connection to the old primary stays
-        }
-        let new = servers.primary();
+        // It asks so often that the connection to the old primary stays.
+        let run = || assert_ran(&ours.run_due(minute(number.replace(number.get() + 1))));
+        let new = servers.wait_for("another server is the primary", &|primary| {
+            run();
+            primary.port() != old.port()
+        });
         old.ask(&["REPLICAOF", "127.0.0.1", &new.port().to_string()]);
-        assert_ran(&ours.run_due(minute(number)));
-        assert!(entries(new).contains(&claim(number)));
-        number += 1;
+        run();
+        assert!(entries(new).contains(&claim(number.get() - 1)));
         servers.mend();
         old.ask(&["INFO", "errorstats"]).text().contains("errorstat_READONLY:")
     });

@@ -36,6 +36,26 @@ fn none_begins_at_the_next_occurrence_or_later() {
 }
 
 #[test]
+fn none_begins_at_the_next_start_which_a_jitter_has_moved() {
+    let clock = ManualClock::at(noon());
+    let schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
+    let event = Event::call("import", fails).hourly().jitter(3_000 * SECOND).retry(Retry::times(99).after(60 * SECOND));
+    schedule.add(event).expect("it is right");
+    let start_of = |occurrence| schedule.event("import").expect("it was added").start_of(occurrence);
+    let [first, next] = [noon(), noon() + chrono::TimeDelta::hours(1)].map(start_of);
+    assert!(next > noon() + chrono::TimeDelta::minutes(62), "its occurrence comes earlier: {next}");
+    // The tick of the minute after the start.
+    let now = noon() + chrono::TimeDelta::minutes((first - noon()).num_minutes() + 1);
+    clock.advance((now - noon()).to_std().expect("it is later"));
+    let report = skipping_waits(&clock, schedule, |schedule| schedule.run_due(now));
+    let outcome = ran(&report, "import");
+    assert_eq!(outcome.no_retry(), Some(NoRetry::NextOccurrence));
+    // An attempt begins in each minute before the next start.
+    let minutes = (next - now - chrono::TimeDelta::seconds(1)).num_minutes() + 1;
+    assert_eq!(i64::from(outcome.attempts()), minutes, "{report}");
+}
+
+#[test]
 fn none_begins_outside_of_the_window() {
     let retry = || Retry::times(9).after(40 * SECOND);
     let until_12_01 = attempts(|event| event.daily_at("12:00").between("08:00", "12:01").retry(retry()));

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use soloist::store::{Admission, Admitted};
+use chrono::TimeDelta;
+use soloist::store::{Admission, Admitted, Batch};
+use soloist::time::Clock;
 use soloist::{EventMutex, FencingToken, Schedule, Term};
 
 use super::batches::extend;
@@ -21,6 +23,8 @@ on_both!(
     a_release_without_an_answer_is_made_up_for,
     a_lease_that_was_lost_is_told_of_though_its_release_is_asked_for_twice,
     the_last_handle_gives_back_what_it_may_hold,
+    the_last_handle_ends_no_minimum_hold_early,
+    a_pause_without_an_answer_stays_because_another_process_may_have_prolonged_it,
     an_admission_that_a_stopped_server_finds_late_grants_nothing_though_nobody_is_left,
     an_admission_that_gets_its_lock_late_grants_nothing,
     a_commit_that_takes_longer_than_the_call_is_given_back,
@@ -180,6 +184,35 @@ fn the_last_handle_gives_back_what_it_may_hold<S: Trouble>() {
     proxy.mend();
     drop(mutex);
     assert!(server.held().is_empty());
+}
+
+fn the_last_handle_ends_no_minimum_hold_early<S: Trouble>() {
+    let server = S::start();
+    let proxy = Proxy::of(&server);
+    let mutex = S::open(&proxy.url(), LONG);
+    let mut batch = Batch::new();
+    batch.release_after(mutex.create(&request("report")).unwrap().expect("it is free"), Term::DEFAULT);
+    proxy.fault_once_after_then(Fault::ReplyCut, LOOK, Fault::Cut);
+    mutex.carry_out(&mut batch);
+    assert!(matches!(batch.releases()[0].answer(), Some(Err(_))), "the answer is lost");
+    proxy.mend();
+    drop(mutex);
+    assert_eq!(server.held(), ["lease/report"]);
+}
+
+fn a_pause_without_an_answer_stays_because_another_process_may_have_prolonged_it<S: Trouble>() {
+    let server = S::start();
+    let proxy = Proxy::of(&server);
+    let until = Clock::system().now() + TimeDelta::hours(1);
+    let first = Schedule::new(S::open(&proxy.url(), LONG)).named("shop").unwrap();
+    let second = Schedule::new(server.mutex()).named("shop").unwrap();
+    proxy.fault_once_after_then(Fault::ReplyCut, WRITE, Fault::Cut);
+    first.pause(until, "").expect_err("the answer is lost");
+    proxy.mend();
+    second.pause(until, "").unwrap();
+    assert!(first.paused().unwrap().is_some(), "nothing is released before the read");
+    drop(first);
+    assert!(second.paused().unwrap().is_some(), "nothing is released at the end");
 }
 
 fn an_admission_that_a_stopped_server_finds_late_grants_nothing_though_nobody_is_left<S: Trouble>() {

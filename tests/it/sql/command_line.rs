@@ -3,6 +3,7 @@
 use std::process::{Command, Output};
 
 use super::{SqlServer, on_both};
+use crate::support::patient_url;
 
 on_both!(the_table_is_made_by_a_command, a_program_with_a_log_of_runs_ends_in_silence);
 
@@ -17,21 +18,21 @@ fn said(output: &Output) -> (Option<i32>, String) {
 
 fn the_table_is_made_by_a_command<S: SqlServer>() {
     let server = S::with(&[]);
-    let (code, error) = said(&soloist(&["locks"], &server.url()));
+    let (code, error) = said(&soloist(&["locks"], &patient_url(&server.url())));
     assert_eq!(code, Some(3), "{error}");
     assert!(
         error.contains("; create the table soloist_mutexes, with `soloist create-table` or `create_table()`"),
         "{error}"
     );
     for words in [&["check"][..], &["run", "--name", "j", "--", "true"]] {
-        let (code, error) = said(&soloist(words, &server.url()));
+        let (code, error) = said(&soloist(words, &patient_url(&server.url())));
         assert!(code != Some(0) && error.contains("`soloist create-table`"), "{error}");
         assert!(error.lines().all(|line| line.len() < 400 && !line.contains("CREATE TABLE")), "{error}");
     }
     for _ in 0..2 {
-        assert_eq!(said(&soloist(&["create-table"], &server.url())), (Some(0), String::new()));
+        assert_eq!(said(&soloist(&["create-table"], &patient_url(&server.url()))), (Some(0), String::new()));
     }
-    assert_eq!(said(&soloist(&["locks"], &server.url())), (Some(0), String::new()));
+    assert_eq!(said(&soloist(&["locks"], &patient_url(&server.url()))), (Some(0), String::new()));
     let (code, error) = said(&soloist(&["create-table"], "file:/tmp"));
     assert_eq!(
         (code, error.trim_end()),
@@ -43,6 +44,6 @@ fn a_program_with_a_log_of_runs_ends_in_silence<S: SqlServer>() {
     let server = S::shared();
     for _ in 0..5 {
         let run = ["run", "--name", "silent", "--log", "5", "--", "true"];
-        assert_eq!(said(&soloist(&run, &server.url())), (Some(0), String::new()));
+        assert_eq!(said(&soloist(&run, &patient_url(&server.url()))), (Some(0), String::new()));
     }
 }

@@ -8,7 +8,7 @@ use soloist::{EventMutex, MutexName, Term};
 
 use super::batches::extend;
 use super::{SqlServer, on_both};
-use crate::support::example;
+use crate::support::{example, patient_url};
 
 on_both!(
     a_worker_makes_its_table_when_it_is_told_to,
@@ -28,7 +28,7 @@ fn text(bytes: &[u8]) -> String {
 
 /// Returns the URL with each of its two schemes.
 fn urls<S: SqlServer>(server: &S) -> [String; 2] {
-    let url = server.url();
+    let url = patient_url(&server.url());
     let (scheme, rest) = url.split_once(':').expect("a url");
     let other = if scheme == "mysql" { "mariadb" } else { "postgresql" };
     [format!("{other}:{rest}"), url]
@@ -72,7 +72,7 @@ fn the_audit_makes_its_table_and_is_kept<S: SqlServer>() {
     let server = S::with(&[]);
     let url = server.url();
     S::create_table(&server.mutex()).unwrap();
-    for (store, rows) in [(&[][..], 3), (&[&*url], 6)] {
+    for (store, rows) in [(&[][..], 3), (&[&*patient_url(&url)], 6)] {
         let output = run("audit", &[&[&*url], store].concat());
         assert!(output.status.success(), "{output:?}");
         assert_eq!(server.count("SELECT COUNT(*) FROM soloist_audit"), rows);

@@ -11,7 +11,7 @@ use super::batches::{admit, extend, release};
 use super::trouble::{
     IN_TIME, Trouble, assert_out, assert_ran, claim, minute, report, request, said, schedule, wait_until,
 };
-use super::{COLUMNS, GRANTED, LONG, key, on_both};
+use super::{COLUMNS, GRANTED, HASTY, LONG, key, on_both};
 use crate::servers::proxy::{Fault, Proxy};
 use crate::support::{Diary, in_time, noon, ran, skipped};
 
@@ -77,8 +77,8 @@ fn a_locked_table_is_an_error_until_it_is_free<S: Trouble>() {
 
 fn no_gate_waits_for_a_log_of_runs_that_is_locked<S: Trouble>() {
     let server = S::start();
-    // With that, a lock is waited for ten seconds at least.
-    let mutex = S::open(&server.url(), Duration::from_secs(40));
+    // With that, a lock is waited for fifteen seconds.
+    let mutex = S::open(&server.url(), Duration::from_secs(60));
     let schedule = Schedule::new(mutex).with_run_log(3).expect("it keeps one");
     for name in ["a", "b", "c"] {
         schedule.add(Event::call(name, |_| {}).every_minute().on_one_server().without_overlapping()).expect("an event");
@@ -187,7 +187,7 @@ fn who_waits_in_a_queue_that_moves_is_not_told_of_an_open_transaction<S: Trouble
     // If half of the time is kept for another connection, there is no time for a second wait.
     for at_rest in [true, false] {
         // The row must move within a quarter of that.
-        let ours = S::open(&server.url(), 8 * LONG);
+        let ours = S::open(&server.url(), 4 * HASTY);
         if at_rest {
             assert!(!ours.exists(request("report").name()).unwrap());
         }
@@ -269,7 +269,7 @@ fn many_locked_rows_cost_a_batch_no_more_than_a_time_out_or_two<S: Trouble>() {
     let leases: Vec<Lease> = batch().chunks(1).map(|one| granted(&admit(&mutex, one), 0)).collect();
     assert!(release(&mutex, &leases).into_iter().all(|answer| answer.unwrap()));
     let lock = updating(&server, "name LIKE 'lease/many:%'");
-    in_time(2 * LONG + Duration::from_secs(4), || {
+    in_time(2 * HASTY, || {
         let began = Instant::now();
         assert!(admit(&mutex, &batch()).iter().all(Result::is_err));
         began.elapsed()

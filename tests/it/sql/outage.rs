@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use soloist::EventMutex;
 
-use super::on_both;
 use super::trouble::{Trouble, assert_out, assert_ran, claim, minute, request, schedule, wait_until};
+use super::{LONG, on_both};
 use crate::support::{Diary, noon};
 
 on_both!(
@@ -83,7 +83,7 @@ fn a_call_that_a_restart_interrupts_is_made_again<S: Trouble>() {
 
 fn what_a_stopped_server_finds_when_it_goes_on_grants_nothing<S: Trouble>() {
     let (server, diary) = (S::start(), Diary::default());
-    let (ours, theirs) = (schedule(server.hasty(), &diary), schedule(server.mutex(), &diary));
+    let (ours, theirs) = (schedule(S::open(&server.url(), LONG), &diary), schedule(server.mutex(), &diary));
     assert_ran(&ours.run_due(noon()));
     server.pause();
     let said = assert_out(&ours, minute(1), &diary);

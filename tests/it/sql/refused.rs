@@ -169,7 +169,7 @@ fn a_server_without_room_for_a_connection_is_out_until_it_has_some<S: Trouble>()
     let server = S::with(&["--max-connections=10"]);
     S::create_table(&server.mutex()).unwrap();
     let diary = Diary::default();
-    let schedule = schedule(server.hasty(), &diary);
+    let schedule = schedule(S::open(&server.url(), LONG), &diary);
     super::trouble::wait_until("nobody is there", || server.ask(S::CONNECTED).is_empty());
     let others: Vec<S::Client> = (0..10).map(|_| server.connect()).collect();
     let text = assert_out(&schedule, noon(), &diary);

@@ -11,7 +11,7 @@ use soloist::{
     Event, EventMutex, MutexError, MutexName, MysqlMutex, PostgresMutex, Report, Schedule, SkipReason, Term,
 };
 
-use super::{SqlServer, key};
+use super::{PATIENT, SqlServer, key};
 use crate::servers::mariadb::{self, Mariadb};
 use crate::servers::postgres::{self, Postgres};
 use crate::servers::proxy::Behind;
@@ -21,7 +21,7 @@ use crate::support::{Diary, noon, ran, skipped};
 pub(super) const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long a tick may take then, on a busy machine.
-pub(super) const IN_TIME: Duration = Duration::from_secs(10);
+pub(super) const IN_TIME: Duration = Duration::from_secs(14);
 
 /// A longer wait than any healthy server needs.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -170,7 +170,7 @@ impl Trouble for Mariadb {
     }
 
     fn trusting(url: &str, ca: Vec<u8>) -> MysqlMutex {
-        MysqlMutex::builder(url).root_certificates(ca).build().expect("a url")
+        MysqlMutex::builder(url).timeout(PATIENT).root_certificates(ca).build().expect("a url")
     }
 }
 
@@ -254,7 +254,7 @@ impl Trouble for Postgres {
     }
 
     fn trusting(url: &str, ca: Vec<u8>) -> PostgresMutex {
-        PostgresMutex::builder(url).root_certificates(ca).build().expect("a url")
+        PostgresMutex::builder(url).timeout(PATIENT).root_certificates(ca).build().expect("a url")
     }
 }
 

@@ -4,7 +4,7 @@
 //! soloist-state v1
 //! name reports
 //! last 1772366407000001
-//! until 2026-03-01T12:01:07.000000000Z alive group -         ⇥lease/reports⇥life 0 inode 131074⇥host web-1 app=shop⇥pid 4242⇥since …
+//! until 2026-03-01T12:01:07.000000000Z alive group -         ⇥lease/reports⇥life 0 inode 131074⇥host web-1 app=shop⇥pid 4242 in 4026531836⇥since …
 //! until 2026-03-01T12:15:07.000000000Z fixed⇥claim/reports/reports/2026-03-01T12:00:00Z⇥host web-1⇥since …
 //! end
 //! ```
@@ -20,11 +20,10 @@ use std::iter;
 use std::ops::Range;
 
 use chrono::{DateTime, SecondsFormat, Utc};
-use percent_encoding::percent_decode_str;
 
-use crate::base::escape::percent_encoded;
+use crate::base::escape::{decoded_text, percent_encoded};
 use crate::lease::{holder::Holder, name::MutexName, token::FencingToken};
-use crate::store::file::life_file::LifeId;
+use crate::store::file::life_file::{LifeId, pid_namespace};
 
 /// The format: the first line of every state.
 pub(crate) const MAGIC: &str = "soloist-state v1\n";
@@ -56,6 +55,8 @@ pub(crate) struct StateEntry {
     pub(crate) lasts: Lasts,
     /// The life file of a lease.
     pub(crate) life: Option<LifeId>,
+    /// The [PID namespace](pid_namespace) of the holder.
+    pub(crate) pid_namespace: u64,
     /// The offset of the entry's line in the text. The line begins with the head.
     at: usize,
 }
@@ -95,7 +96,7 @@ impl MutexState {
     }
 
     pub(crate) fn mutex(&self) -> Option<String> {
-        unescaped(self.header("name ")?)
+        decoded_text(self.header("name ")?)
     }
 
     /// Returns the token of the last grant.
@@ -119,7 +120,7 @@ impl MutexState {
     pub(crate) fn marks(&self) -> impl Iterator<Item = MutexName> {
         self.lines().filter_map(|(at, line)| {
             StateEntry::of_line(at, line)?;
-            MutexName::read_mark(&unescaped(line.split('\t').nth(1)?)?)
+            MutexName::read_mark(&decoded_text(line.split('\t').nth(1)?)?)
         })
     }
 
@@ -164,8 +165,10 @@ impl MutexState {
 }
 
 impl StateEntry {
+    /// Makes the entry for what this process was granted.
     pub(crate) fn new(holder: Holder, life: Option<LifeId>) -> Self {
-        Self { holder, lasts: if life.is_some() { Lasts::Alive } else { Lasts::Fixed }, life, at: 0 }
+        let lasts = if life.is_some() { Lasts::Alive } else { Lasts::Fixed };
+        Self { holder, lasts, life, pid_namespace: pid_namespace(), at: 0 }
     }
 
     pub(crate) fn lasting(self, lasts: Lasts) -> Self {
@@ -193,7 +196,7 @@ impl StateEntry {
             let _ = write!(line, "\tlife {generation} inode {inode}");
         }
         let (host, since) = (escaped(&holder.text()), stamp(holder.since()));
-        let _ = write!(line, "\thost {host}\tpid {}\tsince {since}", holder.pid());
+        let _ = write!(line, "\thost {host}\tpid {} in {}\tsince {since}", holder.pid(), self.pid_namespace);
         let _ = write!(line, "\ttoken {}\towner {}", holder.token(), holder.owner());
         if let Some(occurrence) = holder.occurrence() {
             let _ = write!(line, "\tfor {}", stamp(occurrence));
@@ -214,12 +217,13 @@ impl StateEntry {
         };
         let (owner, token) = (field("owner ")?.parse().ok()?, FencingToken::new(field("token ")?.parse().ok()?));
         let (since, until) = (parse_stamp(field("since ")?)?, parse_stamp(line.get(UNTIL)?)?);
-        let mut holder = Holder::new(owner, token, unescaped(field("host ")?)?, since, until)
+        let mut holder = Holder::new(owner, token, decoded_text(field("host ")?)?, since, until)
             .with_occurrence(field("for ").and_then(parse_stamp));
         if let Some(group) = head.split_once(" group ").and_then(|(_, group)| group.trim_end().parse().ok()) {
             holder = holder.with_process_group(group);
         }
-        Some(Self { holder, lasts: Lasts::of_line(line)?, life: id, at })
+        let (_, pid_namespace) = field("pid ")?.split_once(" in ")?;
+        Some(Self { holder, lasts: Lasts::of_line(line)?, life: id, pid_namespace: pid_namespace.parse().ok()?, at })
     }
 }
 
@@ -263,11 +267,6 @@ fn may_be_held(line: &str, now: &str) -> bool {
 /// Returns `text` on one line: each byte of a control character and of `%` becomes `%XX`.
 pub(crate) fn escaped(text: &str) -> String {
     percent_encoded(text, &[]).into_owned()
-}
-
-/// Returns the text that was [`escaped`], or `None` if its bytes are not UTF-8.
-pub(crate) fn unescaped(line: &str) -> Option<String> {
-    percent_decode_str(line).decode_utf8().ok().map(Into::into)
 }
 
 /// Returns a time as RFC 3339. All texts have one width, so that they sort in the order of their times.
@@ -375,6 +374,6 @@ mod tests {
     fn an_escaped_text_stays_on_its_line() {
         assert_eq!(escaped("db:backup {1}/é 😀"), "db:backup {1}/é 😀");
         assert_eq!(escaped("a\0b\nc%41\u{85}\x7f"), "a%00b%0Ac%2541%C2%85%7F");
-        assert_eq!(unescaped("a%00b%0Ac%2541%C2%85%7F").unwrap(), "a\0b\nc%41\u{85}\x7f");
+        assert_eq!(decoded_text("a%00b%0Ac%2541%C2%85%7F").unwrap(), "a\0b\nc%41\u{85}\x7f");
     }
 }

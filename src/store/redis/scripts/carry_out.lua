@@ -10,6 +10,7 @@
 -- ARGV[2]  the time of this server at the deadline of the call
 -- ARGV[3]  how many names to end
 -- ARGV[4]  for how many milliseconds a revoked owner is granted nothing more
+-- ARGV[5]  for how many milliseconds the last token is kept; after that, only the server's clock makes tokens rise
 -- ARGV     for each name to end: its owner; and 'now', 'revoke', or the milliseconds from now after which it ends
 -- ARGV     for each admission: its owner; how many names exclude it; the term of its claim and the term of its lease, in
 --          milliseconds, or 0 for none; and the end of its entries, which follows the term
@@ -27,9 +28,6 @@
 --   'excluded'        an excluding name is held; a fourth value is its number among the excluding names, from 1
 --
 -- Times and tokens are texts of 16 digits until the year 2286, and are compared as such.
-
--- 30 days. After the last token has expired, only the server's clock makes tokens rise.
-local token_kept_ms = '2592000000'
 
 -- The most characters in the list of revoked owners: about 200 owners.
 local longest = 10000
@@ -61,7 +59,7 @@ local function reply(with)
 end
 
 -- The last key and the last argument that were read.
-local at, arg = 2, 4
+local at, arg = 2, 5
 
 local revoked, newly_revoked, ended = entries[keys[2]] or '', {}, {}
 for _ = 1, tonumber(args[3]) do
@@ -115,7 +113,7 @@ local function take_token()
     token = after and after <= 9007199254740991 and string.format('%.0f', math.max(after, tonumber(now)))
   end
   if token then
-    written = try('SET', keys[1], token, 'PX', token_kept_ms, last and 'XX' or 'NX')
+    written = try('SET', keys[1], token, 'PX', args[5], last and 'XX' or 'NX')
   end
   if not written then
     local what = 'the value at the key ' .. keys[1] .. ' is no token: delete that key'

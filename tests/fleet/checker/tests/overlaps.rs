@@ -62,6 +62,15 @@ fn it_is_not_if_whoever_was_stopped_lost_its_lease_after_the_second_had_begun() 
 }
 
 #[test]
+fn it_is_fenced_too_if_whoever_was_stopped_was_killed_before_its_report() {
+    let silenced =
+        STOPPED.replace("1  4055 failed    0 lost 3000", "").replace("1  4060 skipped   1 overlapping by 2", "");
+    assert_eq!(overlaps(&stopped(&silenced).killed(1, 4052).passes()), [0, 1, 0]);
+    // If it was killed alone, the second was granted a lease that the first still held.
+    Doctored::of(Protection::Both, &silenced).killed(1, 4052).fails_with("overlap");
+}
+
+#[test]
 fn it_is_not_if_the_token_of_the_second_is_not_higher() {
     let verdict = judge(&stopped(&STOPPED.replace("token 6", "token 4")).0);
     assert_eq!(overlaps(&verdict), [1, 0, 0], "{:?}", verdict.violations);

@@ -1,4 +1,4 @@
-//! How late the machine is. The checker allows for it, so that a loaded machine breaks no promise.
+//! How late the machine is. Tests allow for it, so that a loaded machine breaks no promise.
 
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
