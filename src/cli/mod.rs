@@ -95,6 +95,7 @@ pub async fn run_async<E: Into<Box<dyn Error>>>(schedule: impl FnOnce() -> Resul
     }
 }
 
+/// Parses the arguments of this process by the commands of [`run`]. The name of the program is the name of its file.
 fn own_arguments() -> Result<ArgMatches, ExitCode> {
     let program = std::env::args_os().next().map(PathBuf::from);
     let name = program.as_deref().and_then(Path::file_name).map_or("schedule".into(), OsStr::to_string_lossy);

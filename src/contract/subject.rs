@@ -26,6 +26,7 @@ pub(super) struct DoesNotApply(pub(super) &'static str);
 
 /// The type that a case returns. It is `()` if the case applies to all stores.
 pub(super) trait IntoCaseResult {
+    /// Returns the result of the case.
     fn case_result(self) -> CaseResult;
 }
 

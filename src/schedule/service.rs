@@ -245,8 +245,8 @@ fn plan_ticks(past: &[EventsUntil], present: &EventsUntil, mut since: DateTime<U
 }
 
 impl TickThreads<'_, '_> {
-    /// Writes the markers of the events in `registry`. A marker shows since when the store knows the event. The thread of
-    /// the notices writes them, so that the loop does not wait for the stores.
+    /// Writes the markers of the events in `registry`. A marker shows since when the store knows the event. The thread
+    /// of the notices writes them, so that the loop does not wait for the stores.
     fn write_markers(&self, registry: Arc<Registry>) {
         let schedule = self.schedule;
         self.notices.tell(move || {

@@ -448,7 +448,8 @@ impl Batch {
     }
 }
 
-/// Acquires a name by an admission of this name alone, for a store that decides on whole admissions.
+/// Acquires a name by an admission of this name alone. For a store that decides on whole admissions: such a store has a
+/// [`carry_out`](EventMutex::carry_out) of its own, because the default of that method calls `create`.
 pub(crate) fn create_by_admission<M: EventMutex + ?Sized>(
     mutex: &M,
     request: &LeaseRequest,

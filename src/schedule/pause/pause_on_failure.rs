@@ -13,8 +13,8 @@ use crate::schedule::history::run_logger::no_log;
 use crate::schedule::schedule::Schedule;
 
 impl Schedule {
-    /// Prepares a pause of an event that has a failure limit. If the `run` that begins now fails, the log is read. If the
-    /// log then shows `limit` failed runs in a row, the event is paused.
+    /// Prepares a pause of an event that has a failure limit. If the `run` that begins now fails, the log is read. If
+    /// the log then shows `limit` failed runs in a row, the event is paused.
     pub(crate) fn pause_if_it_fails(&self, run: Owner, event: &Arc<str>, limit: usize) {
         let Some(logger) = &self.run_logger else { return };
         let Ok(mark) = self.event_pause_marker(event) else { return };

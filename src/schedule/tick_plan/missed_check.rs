@@ -151,6 +151,7 @@ impl PlannedRun<'_> {
     }
 }
 
+/// Returns the admission that writes the marker `marker`. A marker has no end.
 fn marker_admission(marker: &MutexName, context: &TickContext<'_>) -> Admission {
     let request = LeaseRequest::new(marker.clone(), Term::MAX, &context.schedule.clock);
     Admission::claim_only(request.labelled(context.label.as_ref()))

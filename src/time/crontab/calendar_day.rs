@@ -97,6 +97,7 @@ pub(super) fn bits_of_weekday(date: &impl Datelike) -> u128 {
     1 << day_of_week | nth.bits() | last
 }
 
+/// Returns the number of the last day of the month.
 fn last_day(date: &impl Datelike) -> u32 {
     date.num_days_in_month().into()
 }

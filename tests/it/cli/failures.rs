@@ -597,6 +597,7 @@ const COMMANDS: &[(&str, i32, &str)] = &[
     ("$S man", 0, ".TH soloist 1"),
     ("$S man run", 0, ".TH soloist-run 1"),
     ("$C man list", 0, "schedule_cli-list"),
+    ("$C man help", 0, ".TH schedule_cli-help 1"),
     ("$C help man", 0, "try `man -l <(schedule_cli man)`"),
     ("ln -s $C shop.v2; ./shop.v2 man", 0, ".TH shop.v2 1"),
     ("ln -s $C shop.exe; ./shop.exe man", 0, ".TH shop 1"),
