@@ -11,7 +11,8 @@ use super::arguments::about;
 /// Returns the commands `completions` and `man` of the program whose arguments `parser` parses.
 pub(super) fn commands(parser: &Command) -> [Command; 2] {
     let shell = Arg::new("shell").value_name("SHELL").required(true).value_parser(value_parser!(Shell));
-    let names = parser.get_subcommands().map(Command::get_name).chain(["completions", "help", "man"]).map(str::to_owned);
+    let names =
+        parser.get_subcommands().map(Command::get_name).chain(["completions", "help", "man"]).map(str::to_owned);
     let command = Arg::new("command").value_name("COMMAND").help("Print only the page of this command");
     let command = command.value_parser(PossibleValuesParser::new(names)).hide_possible_values(true);
     [

@@ -183,7 +183,7 @@ impl Engine for RedisEngine {
     fn carry_out(&self, attempt: &mut Attempt<Connection>, request: Request<'_>) -> Result<Answers, Failure> {
         let mut answers = self.call_script(attempt, request)?;
         if self.target.address.replicas > 0 {
-            self.wait_for_replicas(attempt, request.admissions, &mut answers);
+            self.wait_for_replicas(attempt, request, &mut answers);
         }
         if attempt.asked_since.is_some() {
             self.revoke_later(request.admissions, &answers.admissions);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::answers::may_lose_its_lease;
 use super::{Case, Count, Overlap, Run, Verdict, beginning, describe};
 use crate::history::{End, nanoseconds};
-use crate::plan::Kind;
+use crate::plan::{Kind, LIMIT_OF_A_CALL};
 
 /// The precision of stores' clocks, and of two readings of the local clock.
 const GRAIN: Duration = Duration::from_millis(1);
@@ -77,8 +77,16 @@ fn explain(case: &Case<'_>, stale: &Run<'_>, live: &Run<'_>) -> Overlap {
             let goes_on = case.assaults(stale.life.pid, stale.start, stale.last).map(|fault| fault.until).max();
             let stops = if was_taken { knows } else { stale.lost_at.unwrap_or(knows) };
             let latest = stops.max(goes_on.unwrap_or_default()) + case.slack();
-            // A worker that was killed in its tick reports no release.
-            let is_cancelled = stale.was_cancelled || stale.next.is_none() && stale.life.was_killed();
+            // A worker that was killed in its tick reports no release. A run of a store that was emptied may end before
+            // its next renewal, and another fault of the store may hide the answer to its release.
+            let is_unheard = || {
+                let mut outages = case.outages(stale.since, live.start);
+                let was_emptied = outages.any(|fault| fault.kind == Kind::ServerEmptied);
+                let answered_by = stale.last + nanoseconds(LIMIT_OF_A_CALL);
+                was_emptied && stale.ended && case.outages(stale.last, answered_by).next().is_some()
+            };
+            let is_killed = stale.next.is_none() && stale.life.was_killed();
+            let is_cancelled = stale.was_cancelled || is_killed || is_unheard();
             is_cancelled && (knew || was_taken) && stale.last <= latest
         }
     };

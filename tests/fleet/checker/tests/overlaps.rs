@@ -61,6 +61,24 @@ fn it_is_not_if_whoever_was_stopped_lost_its_lease_after_the_second_had_begun() 
     stopped(&at_its_end).fails_with("overlap");
 }
 
+/// The store was emptied under the first, which ended before its next renewal. Its release failed in another outage.
+#[test]
+fn an_overlap_after_a_loss_of_data_that_no_answer_told_is_known() {
+    let unheard = "
+        1    0 start   0 token 5
+        2    5 skipped 0 overlapping by 1
+        2  600 start   1 token 6
+        1  950 end     0
+        1 2955 failed  0 says the_lease_was_not_released
+        1 2960 skipped 1 overlapping by 2
+        2 3000 end     1
+    ";
+    let killed = || Doctored::of(Protection::Lease, unheard).with(Kind::PrimaryKilled, 590, 2800, None);
+    assert_eq!(overlaps(&killed().with(Kind::ServerEmptied, 100, 500, None).passes()), [0, 0, 1]);
+    killed().fails_with("overlap");
+    Doctored::of(Protection::Lease, unheard).with(Kind::ServerEmptied, 100, 500, None).fails_with("overlap");
+}
+
 #[test]
 fn it_is_fenced_too_if_whoever_was_stopped_was_killed_before_its_report() {
     let silenced =
