@@ -356,7 +356,7 @@ impl HeldLease {
 
     pub(super) fn tell(&self, step: &Step<'_>, posted: Option<Posted>) {
         let about = self.observed.as_ref().map_or_else(About::default, |observed| observed.about());
-        self.observers().tell_as(about, step, posted);
+        self.observers().tell(About { posted, ..about }, step);
     }
 }
 

@@ -6,6 +6,7 @@
 //! marker is read about once a second. For any other run, the marker is read after each renewal of the lease, because
 //! an operator can ask the run to stop. If such a run ends before its first renewal, nothing is read.
 
+use std::collections::BTreeMap;
 use std::mem;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -14,6 +15,7 @@ use super::held_lease::{HeldBy, HeldLease};
 use crate::base::error::MutexError;
 use crate::lease::holder::Holder;
 use crate::lease::name::MutexName;
+use crate::lease::owner::Owner;
 use crate::lease::term::{Renewal, Term};
 use crate::outcome::run_record::RunId;
 use crate::store::event_mutex::EventMutex;
@@ -26,8 +28,10 @@ use leases_at_exit::ExitRelease;
 /// The leases that this process holds in one store, with the jobs that are planned for them.
 #[derive(Default)]
 pub(super) struct Plan {
-    /// The leases. Those that were released are removed when another lease is added.
-    leases: Vec<PlannedLease>,
+    /// The leases, by their names, so that the cost of adding a lease does not grow with their number.
+    leases: BTreeMap<(MutexName, Owner), PlannedLease>,
+    /// The number of leases at which those that were released are removed: twice the number of the others.
+    full_at: usize,
     /// Leases that were removed and may have observers, until [`take_removed`](Self::take_removed).
     removed: Vec<Arc<HeldLease>>,
     /// Running tasks that have a timeout.
@@ -143,14 +147,35 @@ impl Plan {
         let due = renewal.as_ref().map_or(lease.deadline().minus(held.stopping), |renewal| renewal.due);
         let read_at = (held.by == HeldBy::ReplaceableRun).then(|| held.granted_at.plus(about_a_second()));
         let due = read_at.map_or(due, |read_at| read_at.min(due));
-        let held = Arc::clone(held);
+        if self.leases.len() >= self.full_at {
+            let released = self.take_leases(HeldLease::was_released);
+            self.removed.extend(released);
+            self.full_at = 2 * (self.leases.len() + 1);
+        }
+        let (key, held) = ((lease.name().clone(), lease.owner()), Arc::clone(held));
         let planned =
             PlannedLease { held, store, renewal, read_at, is_being_read: false, waits: false, is_shortened: false };
-        let released = self.leases.extract_if(.., |planned| planned.held.was_released());
-        let observed = released.map(|planned| planned.held).filter(|held| held.observers().is_any());
-        self.removed.extend(observed);
-        self.leases.push(planned);
+        self.leases.insert(key, planned);
         (Ok(()), Some(if self.exits_on.is_some() { Moment::BEGINNING } else { due }))
+    }
+
+    /// Removes the leases for which `is_gone` returns `true`, and returns them.
+    fn take_leases(&mut self, is_gone: impl Fn(&HeldLease) -> bool) -> Vec<Arc<HeldLease>> {
+        let mut gone = Vec::new();
+        self.leases.retain(|_, PlannedLease { held, .. }| {
+            let stays = !is_gone(held);
+            if !stays {
+                gone.push(Arc::clone(held));
+            }
+            stays
+        });
+        gone
+    }
+
+    /// Returns what is planned for a lease. `None`: the lease was removed.
+    fn planned(&mut self, held: &HeldLease) -> Option<&mut PlannedLease> {
+        let lease = held.lease()?;
+        self.leases.get_mut(&(lease.name().clone(), lease.owner()))
     }
 
     /// Returns the leases that were removed since the last call. The caller drops them without holding a lock.
@@ -160,7 +185,7 @@ impl Plan {
 
     /// Returns a handle to the store. `None`: all users of the store have dropped their handles.
     pub(super) fn store(&self) -> Option<Arc<dyn EventMutex>> {
-        self.leases.iter().find_map(|planned| planned.store.upgrade())
+        self.leases.values().find_map(|planned| planned.store.upgrade())
     }
 
     /// Plans an immediate renewal of the lease `name`, because the store may have lost the lease. Returns the holder of
@@ -168,9 +193,9 @@ impl Plan {
     /// is never renewed.
     pub(super) fn doubt(&mut self, name: &MutexName, now: Moment) -> Option<Holder> {
         let mut holder = None;
-        for PlannedLease { held, renewal, .. } in &mut self.leases {
+        let of_this_name = self.leases.range_mut((name.clone(), Owner::MIN)..).take_while(|((of, _), _)| of == name);
+        for (_, PlannedLease { held, renewal, .. }) in of_this_name {
             if let Some(renewal) = renewal
-                && held.lease().is_some_and(|lease| lease.name() == name)
                 && held.deadline_at(now).is_some()
             {
                 renewal.due = now;
@@ -194,7 +219,7 @@ impl Plan {
     /// the run are read about once a second. Returns the time of the next job for the lease.
     pub(super) fn begin_wait(&mut self, held: &Arc<HeldLease>, now: Moment) -> Option<Moment> {
         let is_exiting = self.exits_on.is_some();
-        let planned = self.leases.iter_mut().find(|planned| Arc::ptr_eq(&planned.held, held))?;
+        let planned = self.planned(held)?;
         planned.waits = true;
         if planned.is_being_read || held.is_asked_to_stop() {
             return is_exiting.then_some(now);
@@ -207,7 +232,7 @@ impl Plan {
     /// Notes that the run of this lease is about to start its task again. `false`: the task must not start, because the
     /// process exits.
     pub(super) fn end_wait(&mut self, held: &Arc<HeldLease>) -> bool {
-        if let Some(planned) = self.leases.iter_mut().find(|planned| Arc::ptr_eq(&planned.held, held)) {
+        if let Some(planned) = self.planned(held) {
             planned.waits = false;
         }
         self.exits_on.is_none()
@@ -221,7 +246,7 @@ impl Plan {
 
     /// Returns whether a lease must be released or shortened when the process exits.
     pub(super) fn has_leases(&self) -> bool {
-        self.leases.iter().any(|planned| !planned.held.was_released())
+        self.leases.values().any(|planned| !planned.held.was_released())
     }
 
     /// Returns the next step. If the renewal of a lease is due, all leases with its term and its observers are renewed
@@ -242,7 +267,7 @@ impl Plan {
     fn release_at_exit(&mut self, now: Moment) -> Option<ExitRelease> {
         let exits_on = self.exits_on?;
         let mut release = ExitRelease::default();
-        for PlannedLease { held, waits, is_shortened, .. } in &mut self.leases {
+        for PlannedLease { held, waits, is_shortened, .. } in self.leases.values_mut() {
             let Some(deadline) = held.deadline_at(now) else { continue };
             if *waits || held.is_running_on(exits_on) {
                 release.release(held);
@@ -256,9 +281,8 @@ impl Plan {
     /// Returns the runs that must be cancelled: their lease was lost, or their timeout is over. Removes lost and
     /// released leases from the plan.
     fn take_cancelled(&mut self, now: Moment) -> Vec<Arc<HeldLease>> {
-        let gone = self.leases.extract_if(.., |planned| planned.held.deadline_at(now).is_none());
-        let (mut cancelled, released): (Vec<_>, Vec<_>) =
-            gone.map(|planned| planned.held).partition(|held| held.is_lost());
+        let gone = self.take_leases(|held| held.deadline_at(now).is_none());
+        let (mut cancelled, released): (Vec<_>, Vec<_>) = gone.into_iter().partition(|held| held.is_lost());
         self.removed.extend(released);
         for TaskTimeout { held, timeout, .. } in &mut self.timeouts {
             if timeout.take_if(|timeout| *timeout <= now).is_some() {
@@ -274,7 +298,7 @@ impl Plan {
     }
 
     fn due_renewals(&self, now: Moment) -> Option<DueRenewals> {
-        let renewed = self.leases.iter().filter(|_| self.exits_on.is_none());
+        let renewed = self.leases.values().filter(|_| self.exits_on.is_none());
         let renewed = renewed.filter_map(|planned| Some((&planned.held, planned.renewal.as_ref()?)));
         let (of_first, first) = renewed.clone().min_by_key(|(_, renewal)| renewal.due)?;
         if first.due > now {
@@ -295,7 +319,7 @@ impl Plan {
             return Vec::new();
         }
         let mut reads = Vec::new();
-        for PlannedLease { held, read_at, is_being_read, .. } in &mut self.leases {
+        for PlannedLease { held, read_at, is_being_read, .. } in self.leases.values_mut() {
             *is_being_read = read_at.take_if(|read_at| *read_at <= now).is_some();
             if *is_being_read {
                 reads.push(Arc::clone(held));
@@ -308,7 +332,7 @@ impl Plan {
     /// Returns the time of the next job. A deadline counts as a job, too, because a loss is reported as soon as the
     /// deadline passes.
     fn next_due(&self) -> Option<Moment> {
-        let leases = self.leases.iter().flat_map(|planned| {
+        let leases = self.leases.values().flat_map(|planned| {
             let renewal = planned.renewal.as_ref().map(|renewal| renewal.due);
             let read_at = planned.read_at.filter(|_| !self.is_reading);
             let due = renewal.into_iter().chain(read_at).filter(|_| self.exits_on.is_none());
@@ -321,7 +345,7 @@ impl Plan {
     pub(super) fn job_done(&mut self, job: &PlannedJob, answers: RenewalAnswers, now: Moment) {
         let PlannedJob::Renew(DueRenewals { term, asked, leases }) = job else { return };
         for ((held, _), answer) in leases.iter().zip(answers) {
-            let planned = self.leases.iter_mut().find(|planned| Arc::ptr_eq(&planned.held, held));
+            let planned = self.planned(held);
             match answer {
                 Ok(true) => {
                     held.renewed_until(asked.plus(term.get()), now);
@@ -347,13 +371,13 @@ impl Plan {
     /// Returns the time of the next read, or `None` if no read is planned.
     pub(super) fn read_ended(&mut self, is_answered: bool, now: Moment) -> Option<Moment> {
         self.is_reading = false;
-        for PlannedLease { held, read_at, is_being_read, waits, .. } in &mut self.leases {
+        for PlannedLease { held, read_at, is_being_read, waits, .. } in self.leases.values_mut() {
             let again = !is_answered || *waits || held.by == HeldBy::ReplaceableRun;
             if mem::take(is_being_read) && again && !held.is_asked_to_stop() {
                 *read_at = Some(now.plus(about_a_second()));
             }
         }
-        self.leases.iter().filter_map(|planned| planned.read_at).min()
+        self.leases.values().filter_map(|planned| planned.read_at).min()
     }
 }
 

@@ -178,7 +178,8 @@ impl RenewalThread {
             PlannedJob::ReportOverdue(overdue) => {
                 for (held, run) in overdue.clone() {
                     self.notices.post(self.clock.now(), move |posted| {
-                        held.observers().tell_as(About::from(&run), &Step::DoesNotStop, Some(posted));
+                        let about = About { posted: Some(posted), ..About::from(&run) };
+                        held.observers().tell(about, &Step::DoesNotStop);
                     });
                 }
             }
@@ -256,7 +257,8 @@ fn report_on(due: &DueRenewals, answers: &[Result<bool, MutexError>]) -> Option<
     }
     let is_reported = failed > 0 || late > 0 || (renewed > 0 && observers.is_any());
     is_reported.then_some(move |posted| {
-        let tell = |step: &Step<'_>| observers.tell_as(About::default(), step, Some(posted));
+        let about = About { posted: Some(posted), ..About::default() };
+        let tell = |step: &Step<'_>| observers.tell(about, step);
         if let Some(error) = &first_error {
             tell(&Step::NotRenewed { leases: failed, lowest, error });
         }

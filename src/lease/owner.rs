@@ -29,6 +29,9 @@ pub struct Owner {
 }
 
 impl Owner {
+    /// The lowest of all owners. No lease has this owner.
+    pub(crate) const MIN: Self = Self { process: Uuid::nil(), pid: 0, serial: 0 };
+
     /// Makes a new owner. It consists of a random id of this process, the process id, and a counter.
     ///
     /// A child process made by `fork` gets another random id. A copy of the parent's random id would not be enough,

@@ -36,7 +36,6 @@ pub struct Notice<'a> {
     pub(super) clock: &'a Clock,
     /// The instance name of the process.
     pub(crate) instance: Option<&'a Arc<str>>,
-    pub(super) posted: Option<Posted>,
 }
 
 impl<'a> Notice<'a> {
@@ -74,7 +73,7 @@ impl<'a> Notice<'a> {
     /// Returns the time of the step on the schedule's clock. A notice without a [`sequence`](Self::sequence) is
     /// delivered during the step. For such a notice, each call of `at` reads the clock.
     pub fn at(&self) -> DateTime<Utc> {
-        self.posted.map_or_else(|| self.clock.now(), |posted| posted.at)
+        self.about.posted.map_or_else(|| self.clock.now(), |posted| posted.at)
     }
 
     /// Returns the number of a notice of a store's renewal thread. The first such notice of a store has number 1. A
@@ -82,7 +81,7 @@ impl<'a> Notice<'a> {
     /// its notice was dropped, because 1,000 notices were waiting for slow observers. `None`: the notice is of another
     /// thread.
     pub fn sequence(&self) -> Option<u64> {
-        self.posted.map(|posted| posted.sequence)
+        self.about.posted.map(|posted| posted.sequence)
     }
 }
 
@@ -245,7 +244,7 @@ pub enum Step<'a> {
     LoopAlive,
 }
 
-/// The event, the occurrence and the run of a step.
+/// The event, the occurrence and the run of a step, and the thread that reports it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct About<'a> {
     pub(crate) event: Option<&'a str>,
@@ -254,11 +253,12 @@ pub(crate) struct About<'a> {
     /// Whether the fleet has missed the occurrence. Such an occurrence can be skipped once a minute, and run later.
     pub(crate) is_missed: bool,
     pub(crate) run: Option<Owner>,
+    /// Another thread took the step, and posted its notice to this thread. `None`: this thread took the step.
+    pub(crate) posted: Option<Posted>,
 }
 
 impl<'a> From<&'a RunId> for About<'a> {
     fn from(RunId { event, occurrence, is_backfill }: &'a RunId) -> Self {
-        let (event, occurrence, is_backfill) = (Some(&**event), Some(*occurrence), *is_backfill);
-        Self { event, occurrence, is_backfill, is_missed: false, run: None }
+        Self { event: Some(event), occurrence: Some(*occurrence), is_backfill: *is_backfill, ..Self::default() }
     }
 }

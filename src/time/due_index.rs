@@ -160,10 +160,7 @@ impl Group {
             due.extend((0..self.times.len()).filter(is_due).map(|at| (self.events[at], tick)));
             return;
         }
-        let local = tick.local();
-        // At the ends of chrono's range, `naive_local` would panic.
-        let civil = local.naive_utc().checked_add_offset(*local.offset()).unwrap_or(local.naive_utc());
-        let now = CivilMinute::of(&civil);
+        let now = CivilMinute::of(&tick.local());
         // The search works in blocks, with two passes for each block. The first pass visits all times, without branches
         // that the processor could mispredict. The second pass visits only the candidates.
         for (block, start) in self.minutes.chunks(64).zip((0..).step_by(64)) {

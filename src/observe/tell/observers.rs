@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::notice_queue::Posted;
 use super::trace::{is_subscribed, log, observer_panicked, trace};
 use crate::base::catch_panic::contain;
 use crate::lease::owner::Owner;
@@ -112,17 +111,12 @@ impl Observers {
         }
     }
 
-    /// Reports a step that this thread took.
-    pub(crate) fn tell(&self, about: About<'_>, step: &Step<'_>) {
-        self.tell_as(about, step, None);
-    }
-
-    /// Reports a step. `posted`: another thread took the step and posted its notice to this thread.
+    /// Reports a step.
     #[inline(never)]
-    pub(crate) fn tell_as(&self, about: About<'_>, step: &Step<'_>, posted: Option<Posted>) {
+    pub(crate) fn tell(&self, about: About<'_>, step: &Step<'_>) {
         log(|| trace(step, about));
         let Some(Observing { observers, clock, instance }) = self.0.as_deref() else { return };
-        let notice = Notice { step, about, clock, instance: instance.as_ref(), posted };
+        let notice = Notice { step, about, clock, instance: instance.as_ref() };
         for observer in observers {
             if let Err(message) = contain(|| observer.observe(&notice)) {
                 observer_panicked(&message);

@@ -156,8 +156,7 @@ fn report_left_behind(left_behind: &[Run]) {
         print_line(format_args!("{}: left behind: still running when the shutdown's grace ended", Named(run.name())));
     }
     for run in left_behind {
-        let (event, occurrence, is_backfill) = (Some(run.name()), Some(run.occurrence()), run.is_backfill());
-        let about = About { event, occurrence, is_backfill, is_missed: false, run: run.held.observed_run() };
+        let about = About { run: run.held.observed_run(), ..About::from(&run.id) };
         run.held.observers().tell(about, &Step::LeftBehind);
     }
 }

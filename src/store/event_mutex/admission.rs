@@ -145,18 +145,8 @@ impl Admission {
         self.request().owner()
     }
 
-    /// Returns the label of the requests, which the store keeps with the owner.
-    #[cfg(feature = "redis")]
-    pub(crate) fn label(&self) -> Option<&std::sync::Arc<crate::lease::label::Label>> {
-        self.request().label()
-    }
-
-    #[cfg(feature = "redis")]
-    pub(crate) fn occurrence(&self) -> Option<chrono::DateTime<chrono::Utc>> {
-        self.request().occurrence()
-    }
-
-    fn request(&self) -> &LeaseRequest {
+    /// Returns the lease, or the claim if there is no lease. Both have the same owner, label and occurrence.
+    pub(crate) fn request(&self) -> &LeaseRequest {
         let request = self.lease.as_ref().or(self.claim.as_ref());
         request.expect("an admission is made with a lease, a claim, or both")
     }

@@ -152,23 +152,19 @@ impl Connection {
     /// the last reply.
     fn round_trip(&mut self, until: Moment, commands: &[Cmd]) -> (Vec<Value>, io::Result<()>) {
         self.stream.socket().allow(until, LONGEST_ANSWER);
+        let mut packed = Vec::new();
+        for command in commands {
+            command.write_packed_command(&mut packed);
+        }
         let mut replies = Vec::with_capacity(commands.len());
-        let end = self.send(commands).and_then(|()| {
+        let sent = self.stream.write_all(&packed).and_then(|()| self.stream.flush());
+        let end = sent.and_then(|()| {
             for _ in commands {
                 replies.push(self.reply()?);
             }
             Ok(())
         });
         (replies, end)
-    }
-
-    fn send(&mut self, commands: &[Cmd]) -> io::Result<()> {
-        let mut packed = Vec::new();
-        for command in commands {
-            command.write_packed_command(&mut packed);
-        }
-        self.stream.write_all(&packed)?;
-        self.stream.flush()
     }
 
     fn reply(&mut self) -> io::Result<Value> {

@@ -122,11 +122,12 @@ impl RedisEngine {
         }
         let since = instant(clock.at(now));
         for admission in admissions {
-            call.arg(beginning_of_entry(admission.owner())).arg(admission.excluded_by().len());
-            for request in [admission.claim(), admission.lease()] {
-                call.arg(request.map_or(0, |request| millis(request.term())));
+            let request = admission.request();
+            call.arg(beginning_of_entry(request.owner())).arg(admission.excluded_by().len());
+            for asked in [admission.claim(), admission.lease()] {
+                call.arg(asked.map_or(0, |asked| millis(asked.term())));
             }
-            call.arg(end_of_entry(since, admission.occurrence(), admission.label().map(|label| &**label)));
+            call.arg(end_of_entry(since, request.occurrence(), request.label().map(|label| &**label)));
         }
         call
     }

@@ -124,16 +124,23 @@ fn one_fault_stays_one_fault<S: Trouble>(server: &S, lock: S::Client) {
     let mutex = server.hasty();
     let batch = ["locked", "free"].map(|name| Admission::lease_only(request(name)));
     mutex.exists(request("free").name()).unwrap(); // A new connection would have half of the time.
-    let began = Instant::now();
-    let answers = admit(&mutex, &batch);
-    assert!(began.elapsed() < IN_TIME, "{:?}", began.elapsed());
-    let error = answers[0].as_ref().expect_err("its row is locked");
-    assert!(!error.is_outage(), "{error:?}");
-    let text = said(error);
-    assert!(text.starts_with("could not admit lease/locked in ") && text.ends_with(advice::<S>()), "{text}");
-    let lease = granted(&answers, 1);
-    assert_eq!(server.held(), ["lease/free"]);
-    assert!(mutex.forget(&lease).unwrap());
+    // The wait for the lock takes at most half of the timeout.
+    let limit = HASTY * 3 / 4;
+    in_time(limit, || {
+        let began = Instant::now();
+        let answers = admit(&mutex, &batch);
+        let took = began.elapsed();
+        let error = answers[0].as_ref().expect_err("its row is locked");
+        assert!(!error.is_outage(), "{error:?}");
+        let text = said(error);
+        assert!(text.starts_with("could not admit lease/locked in ") && text.ends_with(advice::<S>()), "{text}");
+        if took < limit || answers[1].is_ok() {
+            let lease = granted(&answers, 1);
+            assert_eq!(server.held(), ["lease/free"]);
+            assert!(mutex.forget(&lease).unwrap());
+        }
+        took
+    });
     drop(lock);
     let lease = granted(&admit(&mutex, &batch), 0);
     assert!(mutex.forget(&lease).unwrap());
