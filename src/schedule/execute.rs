@@ -2,16 +2,18 @@
 //!
 //! Foreground events run [one after another](in_order), on the caller's thread. Background events run [at the same
 //! time](in_background), on [worker threads](workers). Each store has its own loop of background events, so that an
-//! unavailable store does not delay the releases in another store. A task that is a future needs no thread: the loop
-//! checks the future in [`awaited_runs`] until it ends. A run that waits for its [next attempt](next_attempt) needs no
-//! thread either. An occurrence that overlaps a run of its event can wait in a [queue](queue_wait), on a separate
-//! thread.
+//! unavailable store does not delay the releases in another store. If more than a hundred events of a store are due, two
+//! loops share them: while one loop waits for the store, the other performs its runs. A task that is a future needs no
+//! thread: the loop checks the future in [`awaited_runs`] until it ends. A run that waits for its [next
+//! attempt](next_attempt) needs no thread either. An occurrence that overlaps a run of its event can wait in a
+//! [queue](queue_wait), on a separate thread.
 //!
 //! Filters and pauses are checked before a request is made. `ARCHITECTURE.md` follows one run.
 
 use std::thread;
 
 use super::report::Entry;
+use super::run_admission::BATCH_SIZE;
 use super::tick_plan::planned_run::PlannedRun;
 use crate::lease::store_id::StoreId;
 use crate::outcome::skip_reason::SkipReason;
@@ -51,20 +53,34 @@ pub(crate) fn run_planned(planned: Vec<PlannedRun<'_>>) -> Vec<Entry> {
 
 fn run_all<'a>(planned: &'a [PlannedRun<'a>]) {
     let loops = loops_of(planned);
+    let loops: Vec<&[_]> = loops.iter().flat_map(|runs| runs.chunks(share_of_a_loop(runs))).collect();
     thread::scope(|scope| {
         let run = move |runs: &[&'a PlannedRun<'a>]| match runs {
-            [first, _, ..] if first.event.background && !first.is_backlog => run_in_background(runs, scope),
-            _ => run_in_order(runs, scope),
+            [_] => run_in_order(runs, scope),
+            runs if are_in_background(runs) => run_in_background(runs, scope),
+            runs => run_in_order(runs, scope),
         };
         // The caller's thread runs the first loop, and each loop for which no thread could be started.
         let mut left = Vec::new();
-        for runs in loops.iter().skip(1) {
+        for runs in loops.iter().copied().skip(1) {
             if !start_thread(scope, "soloist", move || run(runs)) {
                 left.push(runs);
             }
         }
-        loops.iter().take(1).chain(left).for_each(|runs| run(runs));
+        loops.first().copied().into_iter().chain(left).for_each(run);
     });
+}
+
+/// Returns whether these runs of one loop may run at the same time.
+fn are_in_background(runs: &[&PlannedRun<'_>]) -> bool {
+    runs.first().is_some_and(|first| first.event.background && !first.is_backlog)
+}
+
+/// Returns how many of these runs one loop performs: all of them, or about half of many background runs, in whole
+/// batches.
+fn share_of_a_loop(runs: &[&PlannedRun<'_>]) -> usize {
+    let half = runs.len().div_ceil(2).next_multiple_of(BATCH_SIZE);
+    if are_in_background(runs) { half } else { runs.len() }
 }
 
 /// The loop that performs a run.
