@@ -37,10 +37,10 @@ impl Owner {
     /// A child process made by `fork` gets another random id. A copy of the parent's random id would not be enough,
     /// because two children, one after the other, can have equal process ids.
     pub fn unique() -> Self {
-        static PROCESS: PerProcess<OnceLock<Uuid>> = PerProcess::new();
+        static PROCESS: PerProcess<OnceLock<(Uuid, u32)>> = PerProcess::new();
         static SERIAL: AtomicU64 = AtomicU64::new(1);
-        let process = *PROCESS.get().get_or_init(Uuid::new_v4);
-        Self { process, pid: std::process::id(), serial: SERIAL.fetch_add(1, Ordering::Relaxed) }
+        let (process, pid) = *PROCESS.get().get_or_init(|| (Uuid::new_v4(), std::process::id()));
+        Self { process, pid, serial: SERIAL.fetch_add(1, Ordering::Relaxed) }
     }
 
     /// Returns the process id of the owner, on its host.

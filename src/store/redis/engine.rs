@@ -120,14 +120,17 @@ impl RedisEngine {
                 End::After(term) => call.arg(millis(*term)),
             };
         }
-        let since = instant(clock.at(now));
+        let (since, mut before) = (instant(clock.at(now)), None);
         for admission in admissions {
             let request = admission.request();
             call.arg(beginning_of_entry(request.owner())).arg(admission.excluded_by().len());
             for asked in [admission.claim(), admission.lease()] {
                 call.arg(asked.map_or(0, |asked| millis(asked.term())));
             }
-            call.arg(end_of_entry(since, request.occurrence(), request.label().map(|label| &**label)));
+            let about = (request.occurrence(), request.label().map(|label| &**label));
+            // The entries of most admissions of a batch have the same end.
+            let is_as_before = before.replace(about) == Some(about);
+            call.arg(if is_as_before { String::new() } else { end_of_entry(since, about.0, about.1) });
         }
         call
     }

@@ -13,7 +13,8 @@
 -- ARGV[5]  for how many milliseconds the last token is kept; after that, only the server's clock makes tokens rise
 -- ARGV     for each name to end: its owner; and 'now', 'revoke', or the milliseconds from now after which it ends
 -- ARGV     for each admission: its owner; how many names exclude it; the term of its claim and the term of its lease, in
---          milliseconds, or 0 for none; and the end of its entries, which follows the term
+--          milliseconds, or 0 for none; and the end of its entries, which follows the term, or '' for the same end as in the
+--          admission before
 --
 -- Each owner in ARGV is the beginning of an entry: the format, the owner, a space.
 --
@@ -147,8 +148,10 @@ end
 -- The excluding names that were checked with EXISTS, because a list or a hash reads as false.
 local asked_again = {}
 
+local rest
 while arg < #args do
-  local owner, claim_term, lease_term, rest = args[arg + 1], args[arg + 3], args[arg + 4], args[arg + 5]
+  local owner, claim_term, lease_term = args[arg + 1], args[arg + 3], args[arg + 4]
+  rest = args[arg + 5] ~= '' and args[arg + 5] or rest
   local excluding, excluding_key, claim_key, lease_key
   for which = 1, tonumber(args[arg + 2]) do
     at = at + 1
