@@ -15,7 +15,7 @@ use crate::schedule::run_admission::BATCH_SIZE;
 use crate::time::clock::Clock;
 
 /// The largest number of worker threads of one loop.
-const MAX_WORKERS: usize = 200;
+const MAX_WORKERS: usize = BATCH_SIZE;
 
 /// The longest wait for further runs to end, so that one request releases the leases of several runs.
 const LINGER: Duration = Duration::from_millis(10);
@@ -44,21 +44,20 @@ impl<'scope, 'env, 'a: 'scope> Workers<'scope, 'env, 'a> {
     }
 
     /// Waits until the workers have room for runs, or until runs have ended. Returns how many runs may start now, at
-    /// most `wanted`, and the runs that have ended, at most one batch. If a run has ended, but there is no room for the
-    /// next runs, waits up to 10 ms for further runs to end. `None`: no run is running, and none is wanted.
+    /// most `wanted`, and the runs that have ended, at most one batch. If a run has ended, but there is no room for all
+    /// wanted runs, waits up to 10 ms for further runs to end. `None`: no run is running, and none is wanted.
     pub(super) fn wait(&mut self, wanted: usize) -> Option<(usize, Vec<ActiveRun<'a>>)> {
         let mut enough = None;
         let room = loop {
             self.hear();
             let patience = self.awaited.look_after();
-            // The wanted runs start together or not at all. There is never room for more than `most` runs, so `wanted`
-            // is lowered to `most`.
             let most_threads = self.pool.most_threads.load(SeqCst);
             let most = most_threads.max(1);
             let wanted = wanted.min(most);
-            let room = if self.unfinished + wanted <= most { wanted } else { 0 };
+            let room = wanted.min(most.saturating_sub(self.unfinished));
+            let may_start = room > 0 && (room == wanted || self.ended.is_empty());
             let is_idle = self.unfinished == 0 && self.awaited.is_empty();
-            if room > 0 || is_idle || self.ended.len() >= BATCH_SIZE {
+            if may_start || is_idle || self.ended.len() >= BATCH_SIZE {
                 break room;
             }
             if self.ended.is_empty() {
@@ -72,7 +71,7 @@ impl<'scope, 'env, 'a: 'scope> Workers<'scope, 'env, 'a> {
             let now = Clock::system().moment();
             let left = enough.get_or_insert(now.plus(LINGER)).since(now);
             if most_threads == 0 || left.is_zero() || !self.awaited.hears_within(left, &self.performed) {
-                break 0;
+                break room;
             }
         };
         let ended: Vec<_> = self.ended.drain(..self.ended.len().min(BATCH_SIZE)).collect();
