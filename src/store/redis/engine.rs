@@ -123,14 +123,20 @@ impl RedisEngine {
         let (since, mut before) = (instant(clock.at(now)), None);
         for admission in admissions {
             let request = admission.request();
-            call.arg(beginning_of_entry(request.owner())).arg(admission.excluded_by().len());
-            for asked in [admission.claim(), admission.lease()] {
-                call.arg(asked.map_or(0, |asked| millis(asked.term())));
+            call.arg(beginning_of_entry(request.owner()));
+            let terms =
+                [admission.claim(), admission.lease()].map(|asked| asked.map_or(0, |asked| millis(asked.term())));
+            let (occurrence, label) = (request.occurrence(), request.label().map(|label| &**label));
+            let details = Some((admission.excluded_by().len(), terms, occurrence, label));
+            // Most admissions of a batch differ only in their names and owners.
+            if before == details {
+                call.arg("");
+            } else {
+                call.arg(admission.excluded_by().len())
+                    .arg(terms.as_slice())
+                    .arg(end_of_entry(since, occurrence, label));
             }
-            let about = (request.occurrence(), request.label().map(|label| &**label));
-            // The entries of most admissions of a batch have the same end.
-            let is_as_before = before.replace(about) == Some(about);
-            call.arg(if is_as_before { String::new() } else { end_of_entry(since, about.0, about.1) });
+            before = details;
         }
         call
     }

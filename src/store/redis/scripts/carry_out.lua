@@ -13,8 +13,8 @@
 -- ARGV[5]  for how many milliseconds the last token is kept; after that, only the server's clock makes tokens rise
 -- ARGV     for each name to end: its owner; and 'now', 'revoke', or the milliseconds from now after which it ends
 -- ARGV     for each admission: its owner; how many names exclude it; the term of its claim and the term of its lease, in
---          milliseconds, or 0 for none; and the end of its entries, which follows the term, or '' for the same end as in the
---          admission before
+--          milliseconds, or 0 for none; and the end of its entries, which follows the term. An admission that differs from
+--          the one before only in its names and its owner has '' behind its owner, and nothing more.
 --
 -- Each owner in ARGV is the beginning of an entry: the format, the owner, a space.
 --
@@ -148,12 +148,17 @@ end
 -- The excluding names that were checked with EXISTS, because a list or a hash reads as false.
 local asked_again = {}
 
-local rest
+local exclusions, claim_term, lease_term, rest
 while arg < #args do
-  local owner, claim_term, lease_term = args[arg + 1], args[arg + 3], args[arg + 4]
-  rest = args[arg + 5] ~= '' and args[arg + 5] or rest
+  local owner = args[arg + 1]
+  if args[arg + 2] == '' then
+    arg = arg + 2
+  else
+    exclusions, claim_term, lease_term, rest = tonumber(args[arg + 2]), args[arg + 3], args[arg + 4], args[arg + 5]
+    arg = arg + 5
+  end
   local excluding, excluding_key, claim_key, lease_key
-  for which = 1, tonumber(args[arg + 2]) do
+  for which = 1, exclusions do
     at = at + 1
     local key = keys[at]
     if not entries[key] and not asked_again[key] then
@@ -164,7 +169,6 @@ while arg < #args do
       excluding, excluding_key = which, key
     end
   end
-  arg = arg + 5
   if claim_term ~= '0' then
     at = at + 1
     claim_key = keys[at]
