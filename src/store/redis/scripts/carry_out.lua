@@ -52,11 +52,13 @@ for first = 1, #keys, 1000 do
 end
 
 local function is_of(owner, entry)
-  return entry and find(entry, owner, 1, true) == 1
+  return find(entry, owner, 1, true) == 1
 end
 
+local replies = 1
 local function reply(with)
-  answer[#answer + 1] = with
+  replies = replies + 1
+  answer[replies] = with
 end
 
 -- The last key and the last argument that were read.
@@ -67,14 +69,14 @@ for _ = 1, tonumber(args[3]) do
   at = at + 1
   local key, owner, ending = keys[at], args[arg + 1], args[arg + 2]
   arg = arg + 2
-  local entry, moves = entries[key], find(ending, '^%d')
+  local entry, moves = entries[key], ending ~= 'now' and ending ~= 'revoke'
   -- The claim and the lease of a run are adjacent, and have one owner. The list gets this owner once.
   if ending == 'revoke' and newly_revoked[#newly_revoked] ~= owner then
     newly_revoked[#newly_revoked + 1] = owner
   end
   if moves and late then
     reply(late)
-  elseif not is_of(owner, entry) then
+  elseif not entry or not is_of(owner, entry) then
     reply(entry or '')
   elseif not moves then
     ended[#ended + 1] = key
@@ -102,25 +104,21 @@ end
 -- The token of all grants of this call, or the error if there can be no token.
 local token
 
-local function take_token()
-  if token then
-    return
-  end
-  local last, written = entries[keys[1]], nil
-  token = now
+local function new_token()
+  local last, new, written = entries[keys[1]], now, nil
   if last and (#last ~= #now or last >= now) then
     -- The clock was set back, or two calls came in one microsecond. Lua can't add 1 to a number above 2^53.
     local after = match(last, '^%d+$') and tonumber(last) + 1
-    token = after and after <= 9007199254740991 and string.format('%.0f', math.max(after, tonumber(now)))
+    new = after and after <= 9007199254740991 and string.format('%.0f', math.max(after, tonumber(now)))
   end
-  if token then
-    written = try('SET', keys[1], token, 'PX', args[5], last and 'XX' or 'NX')
+  if new then
+    written = try('SET', keys[1], new, 'PX', args[5], last and 'XX' or 'NX')
   end
   if not written then
     local what = 'the value at the key ' .. keys[1] .. ' is no token: delete that key'
     written = redis.error_reply('NOTOKEN ' .. what)
   end
-  token = written.err and written or token
+  return written.err and written or new
 end
 
 -- Refuses an admission, because of an entry.
@@ -178,13 +176,13 @@ while arg < #args do
     lease_key = keys[at]
   end
   local claim, lease = claim_key and entries[claim_key], lease_key and entries[lease_key]
-  local has_claim, has_lease = is_of(owner, claim), is_of(owner, lease)
+  local has_claim, has_lease = claim and is_of(owner, claim), lease and is_of(owner, lease)
 
   -- The order of the checks: the call is late; the owner is revoked; the admission is granted already; an excluding
   -- name is held; one of its own names is held.
   if late then
     reply(late)
-  elseif find(revoked, owner, 1, true) then
+  elseif revoked ~= '' and find(revoked, owner, 1, true) then
     local own = owner .. 'token=0 term=' .. (lease_key and lease_term or claim_term) .. rest
     reply({ lease_key and 'lease' or 'claim', own, 0 })
   elseif (has_claim or not claim_key) and (has_lease or not lease_key) then
@@ -199,8 +197,8 @@ while arg < #args do
   elseif lease and not has_lease then
     refuse('lease', lease_key)
   else
-    take_token()
-    if type(token) == 'table' then
+    token = token or new_token()
+    if token.err then
       reply(token)
     elseif not take(claim_key, owner, claim_term, rest) then
       refuse('claim', claim_key)
