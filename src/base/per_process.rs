@@ -3,9 +3,9 @@
 //! the child has only the thread that called `fork`.
 
 use std::mem;
-use std::sync::OnceLock;
-#[cfg(unix)]
+use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Once, OnceLock};
 
 /// A value for each process. A child process made by `fork` gets a new value, and leaves the value of its parent
 /// unchanged.
@@ -71,30 +71,42 @@ impl<T> Drop for PerProcess<T> {
     }
 }
 
-/// The identity of a process: the number of forks that led to it since the handler was registered, so that a process
-/// and its ancestors have different identities. If there is no memory for the handler, the identity is the process id.
-/// (A system call would take longer, and a child can have the id of an ended ancestor.)
+/// The number of forks that led to this process since the handler was registered. The number is one higher in
+/// a child than in the child's parent.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// The identity of a process. A process and its ancestors have different identities, even if the system has given the
+/// id of an ended ancestor to the process.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Process(u32);
+struct Process {
+    id: u32,
+    forks: u32,
+}
 
 impl Process {
-    #[cfg(unix)]
     fn this() -> Self {
-        static FORKS: AtomicU32 = AtomicU32::new(0);
-        static IS_REGISTERED: OnceLock<bool> = OnceLock::new();
-        extern "C" fn in_the_child() {
-            FORKS.fetch_add(1, Ordering::Relaxed);
-        }
-        let is_registered = *IS_REGISTERED.get_or_init(|| crate::base::system::at_fork(in_the_child));
-        Self(if is_registered { FORKS.load(Ordering::Relaxed) } else { std::process::id() })
-    }
-
-    /// Returns a constant, because this system has no `fork`.
-    #[cfg(not(unix))]
-    fn this() -> Self {
-        Self(0)
+        notice_forks();
+        Self { id: process::id(), forks: FORKS.load(Ordering::Relaxed) }
     }
 }
+
+/// Registers the handler that counts forks, once. If there is no memory for the handler, only the ids tell processes
+/// apart.
+#[cfg(unix)]
+fn notice_forks() {
+    extern "C" fn in_the_child() {
+        FORKS.fetch_add(1, Ordering::Relaxed);
+    }
+
+    static NOTICED: Once = Once::new();
+    NOTICED.call_once(|| {
+        let _ = crate::base::system::at_fork(in_the_child);
+    });
+}
+
+/// Returns at once, because this system has no `fork`.
+#[cfg(not(unix))]
+fn notice_forks() {}
 
 #[cfg(test)]
 mod tests {
@@ -104,6 +116,11 @@ mod tests {
 
     thread_local! {
         static DROPPED: Cell<u32> = const { Cell::new(0) };
+    }
+
+    /// Returns the identity of a child that has the id of this process.
+    fn forked(process: Process) -> Process {
+        Process { forks: process.forks + 1, ..process }
     }
 
     #[derive(Default)]
@@ -118,7 +135,7 @@ mod tests {
     #[test]
     fn a_process_finds_its_own_value_and_drops_no_other() {
         let inherited = PerProcess::<Counted>::default();
-        let parents = OfProcess::of(Process(Process::this().0 + 1));
+        let parents = OfProcess::of(forked(Process::this()));
         assert!(inherited.first.set(Box::new(parents)).is_ok());
         let own: *const Counted = inherited.get();
         assert!(std::ptr::eq(own, inherited.get()), "each call returns one value");

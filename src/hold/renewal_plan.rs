@@ -150,7 +150,6 @@ impl Plan {
         if self.leases.len() >= self.full_at {
             let released = self.take_leases(HeldLease::was_released);
             self.removed.extend(released);
-            self.full_at = 2 * (self.leases.len() + 1);
         }
         let (key, held) = ((lease.name().clone(), lease.owner()), Arc::clone(held));
         let planned =
@@ -169,6 +168,7 @@ impl Plan {
             }
             stays
         });
+        self.full_at = 2 * (self.leases.len() + 1);
         gone
     }
 

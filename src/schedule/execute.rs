@@ -2,7 +2,7 @@
 //!
 //! Foreground events run [one after another](in_order), on the caller's thread. Background events run [at the same
 //! time](in_background), on [worker threads](workers). Each store has its own loop of background events, so that an
-//! unavailable store does not delay the releases in another store. If more than a hundred events of a store are due, two
+//! unavailable store does not delay the releases in another store. If more than a hundred of these events are due, two
 //! loops share them: while one loop waits for the store, the other performs its runs. A task that is a future needs no
 //! thread: the loop checks the future in [`awaited_runs`] until it ends. A run that waits for its [next
 //! attempt](next_attempt) needs no thread either. An occurrence that overlaps a run of its event can wait in a
@@ -10,6 +10,7 @@
 //!
 //! Filters and pauses are checked before a request is made. `ARCHITECTURE.md` follows one run.
 
+use std::sync::Mutex;
 use std::thread;
 
 use super::report::Entry;
@@ -28,7 +29,7 @@ mod next_attempt;
 mod store_request;
 mod workers;
 
-use in_background::run_in_background;
+use in_background::{PlannedRuns, run_in_background};
 use in_order::run_in_order;
 use one_run::PendingRun;
 use workers::start_thread;
@@ -53,34 +54,30 @@ pub(crate) fn run_planned(planned: Vec<PlannedRun<'_>>) -> Vec<Entry> {
 
 fn run_all<'a>(planned: &'a [PlannedRun<'a>]) {
     let loops = loops_of(planned);
-    let loops: Vec<&[_]> = loops.iter().flat_map(|runs| runs.chunks(share_of_a_loop(runs))).collect();
+    let queues: Vec<PlannedRuns<'_, 'a>> = loops.iter().map(|runs| Mutex::new(runs.iter())).collect();
     thread::scope(|scope| {
-        let run = move |runs: &[&'a PlannedRun<'a>]| match runs {
-            [_] => run_in_order(runs, scope),
-            runs if are_in_background(runs) => run_in_background(runs, scope),
-            runs => run_in_order(runs, scope),
+        let run = move |(runs, queue): (&Vec<&'a PlannedRun<'a>>, &PlannedRuns<'_, 'a>)| {
+            if runs.len() > 1 && are_in_background(runs) {
+                run_in_background(queue, scope);
+            } else {
+                run_in_order(runs, scope);
+            }
         };
         // The caller's thread runs the first loop, and each loop for which no thread could be started.
-        let mut left = Vec::new();
-        for runs in loops.iter().copied().skip(1) {
+        let mut left: Vec<_> = loops.iter().zip(&queues).take(1).collect();
+        let shared = loops.iter().zip(&queues).filter(|(runs, _)| runs.len() > BATCH_SIZE && are_in_background(runs));
+        for runs in loops.iter().zip(&queues).skip(1).chain(shared) {
             if !start_thread(scope, "soloist", move || run(runs)) {
                 left.push(runs);
             }
         }
-        loops.first().copied().into_iter().chain(left).for_each(run);
+        left.into_iter().for_each(run);
     });
 }
 
 /// Returns whether these runs of one loop may run at the same time.
 fn are_in_background(runs: &[&PlannedRun<'_>]) -> bool {
     runs.first().is_some_and(|first| first.event.background && !first.is_backlog)
-}
-
-/// Returns how many of these runs one loop performs: all of them, or about half of many background runs, in whole
-/// batches.
-fn share_of_a_loop(runs: &[&PlannedRun<'_>]) -> usize {
-    let half = runs.len().div_ceil(2).next_multiple_of(BATCH_SIZE);
-    if are_in_background(runs) { half } else { runs.len() }
 }
 
 /// The loop that performs a run.

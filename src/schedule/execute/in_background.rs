@@ -1,28 +1,34 @@
 //! The loop of background events of one store: many runs at a time, on worker threads.
 
+use std::slice;
+use std::sync::Mutex;
 use std::thread::Scope;
 
 use super::one_run::{ActiveRun, PendingRun};
 use super::queue_wait::refuse_or_queue;
 use super::store_request::StoreRequest;
 use super::workers::Workers;
+use crate::base::lock::lock;
 use crate::schedule::run_admission::{self, BATCH_SIZE};
 use crate::schedule::tick_plan::planned_run::PlannedRun;
+
+/// Planned runs, which two loops may share.
+pub(super) type PlannedRuns<'q, 'a> = Mutex<slice::Iter<'q, &'a PlannedRun<'a>>>;
 
 /// Performs these runs at the same time, and records a result for each run.
 ///
 /// This thread sends the requests to the store, and worker threads perform the runs. So a slow run delays no other run.
 /// A request contains the releases of runs that have ended, and admissions for as many runs as the workers have room
 /// for.
-pub(super) fn run_in_background<'scope, 'a: 'scope>(planned: &[&'a PlannedRun<'a>], scope: &'scope Scope<'scope, '_>) {
-    let mut planned = planned.iter().copied();
+pub(super) fn run_in_background<'scope, 'a: 'scope>(planned: &PlannedRuns<'_, 'a>, scope: &'scope Scope<'scope, '_>) {
     let (mut request, mut workers) = (StoreRequest::default(), Workers::new(scope));
-    while let Some((room, ended)) = workers.wait(planned.len().min(BATCH_SIZE)) {
+    let (left, next) = (|| lock(planned).len(), || lock(planned).next().copied());
+    while let Some((room, ended)) = workers.wait(left().min(BATCH_SIZE)) {
         for run in ended {
             request.release(run);
         }
         while request.admissions() + request.ready.len() < room
-            && let Some(run) = planned.next()
+            && let Some(run) = next()
         {
             let pending = PendingRun::new(run);
             match pending.span.in_scope(|| run_admission::check_before_store(run)) {

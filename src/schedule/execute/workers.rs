@@ -44,8 +44,8 @@ impl<'scope, 'env, 'a: 'scope> Workers<'scope, 'env, 'a> {
     }
 
     /// Waits until the workers have room for runs, or until runs have ended. Returns how many runs may start now, at
-    /// most `wanted`, and the runs that have ended, at most one batch. If a run has ended, but there is no room for all
-    /// wanted runs, waits up to 10 ms for further runs to end. `None`: no run is running, and none is wanted.
+    /// most `wanted`, and the runs that have ended, at most one batch. If there is no room for all wanted runs, waits up
+    /// to 10 ms for further runs to end. `None`: no run is running, and none is wanted.
     pub(super) fn wait(&mut self, wanted: usize) -> Option<(usize, Vec<ActiveRun<'a>>)> {
         let mut enough = None;
         let room = loop {
@@ -55,12 +55,11 @@ impl<'scope, 'env, 'a: 'scope> Workers<'scope, 'env, 'a> {
             let most = most_threads.max(1);
             let wanted = wanted.min(most);
             let room = wanted.min(most.saturating_sub(self.unfinished));
-            let may_start = room > 0 && (room == wanted || self.ended.is_empty());
             let is_idle = self.unfinished == 0 && self.awaited.is_empty();
-            if may_start || is_idle || self.ended.len() >= BATCH_SIZE {
+            if (room > 0 && room == wanted) || is_idle || self.ended.len() >= BATCH_SIZE {
                 break room;
             }
-            if self.ended.is_empty() {
+            if room == 0 && self.ended.is_empty() {
                 // Without workers, this thread performs one run after another. The lease of a run is released before
                 // the next run starts.
                 if most_threads > 0 || !self.perform_here() {

@@ -127,16 +127,15 @@ impl RedisEngine {
             let terms =
                 [admission.claim(), admission.lease()].map(|asked| asked.map_or(0, |asked| millis(asked.term())));
             let (occurrence, label) = (request.occurrence(), request.label().map(|label| &**label));
-            let details = Some((admission.excluded_by().len(), terms, occurrence, label));
+            let details = (admission.excluded_by().len(), terms, occurrence, label);
             // Most admissions of a batch differ only in their names and owners.
-            if before == details {
+            if before.replace(details) == Some(details) {
                 call.arg("");
             } else {
                 call.arg(admission.excluded_by().len())
                     .arg(terms.as_slice())
                     .arg(end_of_entry(since, occurrence, label));
             }
-            before = details;
         }
         call
     }
@@ -193,7 +192,7 @@ impl Engine for RedisEngine {
     fn carry_out(&self, attempt: &mut Attempt<Connection>, request: Request<'_>) -> Result<Answers, Failure> {
         let mut answers = self.call_script(attempt, request)?;
         if self.target.address.replicas > 0 {
-            self.wait_for_replicas(attempt, request, &mut answers);
+            self.wait_for_replicas(attempt, request.admissions, &mut answers);
         }
         if attempt.asked_since.is_some() {
             self.revoke_later(request.admissions, &answers.admissions);

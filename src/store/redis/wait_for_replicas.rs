@@ -13,18 +13,18 @@ use crate::time::clock::Clock;
 impl RedisEngine {
     /// Waits until enough replicas have the changes. If too few replicas confirm in time:
     ///
-    /// - All requests to end a name fail, except the renewal of a lost lease: the lease is lost, whatever the replicas
-    ///   have. A release of a name that was not held fails, too, because an earlier request may have released the name
-    ///   without a confirmation.
+    /// - All requests to end a name fail. A request to end a name that was not held also fails: an earlier request may
+    ///   have released the name without a confirmation, or this server has restarted without its data, and a replica
+    ///   with the data takes its place.
     /// - The granted admissions fail. The last attempt of the call releases their leases and claims. The refused
     ///   admissions of the request also fail, because a released lease or claim may have been the reason of the refusal.
     pub(super) fn wait_for_replicas(
         &self,
         attempt: &mut Attempt<Connection>,
-        request: Request<'_>,
+        admissions: &[&Admission],
         answers: &mut Answers,
     ) {
-        let granted = request.admissions.iter().zip(&answers.admissions).filter(|(_, decided)| is_granted(decided));
+        let granted = admissions.iter().zip(&answers.admissions).filter(|(_, decided)| is_granted(decided));
         let granted: Vec<&Admission> = granted.map(|(admission, _)| *admission).collect();
         if answers.ends.is_empty() && granted.is_empty() {
             return;
@@ -33,11 +33,8 @@ impl RedisEngine {
         // After a failure on an idle connection, another attempt follows. So nothing is released on an idle connection:
         // the release could arrive after the other attempt has confirmed the grant, and would end the lease of a run.
         let is_released = attempt.until >= attempt.call_until && self.give_up(attempt, &granted);
-        for (was_ours, EndRequest { end, .. }) in answers.ends.iter_mut().zip(request.ends) {
-            let is_lost = matches!((&*was_ours, end), (Ok(false), End::After(_)));
-            if was_ours.is_ok() && !is_lost {
-                *was_ours = Err(failure.clone().perhaps_done(true));
-            }
+        for was_ours in answers.ends.iter_mut().filter(|was_ours| was_ours.is_ok()) {
+            *was_ours = Err(failure.clone().perhaps_done(true));
         }
         if !granted.is_empty() {
             answers.admissions.fill(Err(failure.perhaps_done(!is_released || attempt.asked_since.is_some())));

@@ -11,7 +11,7 @@ use soloist::time::Clock;
 use soloist::{CancelReason, Event, EventMutex, FencingToken, MutexName, Schedule, Term, Verdict};
 
 use super::renewal::{LEASE, LongRun, assert_lost, assert_nothing_was_lost, store, store_with};
-use super::{assert_ran, assert_unavailable, claim, entries, extend, minute, schedule, schedule_within};
+use super::{assert_ran, assert_unavailable, claim, entries, minute, schedule, schedule_within};
 use crate::servers::proxy::{Fault, Proxy};
 use crate::servers::redis::Redis;
 use crate::servers::replication::Replicated;
@@ -32,7 +32,6 @@ macro_rules! cases {
             the_lease_of_a_process_that_was_killed_ends_with_its_term
             a_run_whose_lease_no_replica_had_is_cancelled
             a_run_whose_renewals_no_replica_confirms_is_cancelled
-            a_lost_lease_is_lost_whatever_the_replicas_have
             a_grant_that_no_replica_confirms_is_released_and_does_not_count
             a_run_in_order_and_one_in_background_wait_for_a_replica
             a_resumed_event_stays_resumed
@@ -170,17 +169,6 @@ pub(super) fn a_run_whose_renewals_no_replica_confirms_is_cancelled(servers: &im
     servers.cut_off_replicas();
     assert_eq!(at_work.wait_until_cancelled().reason, CancelReason::LeaseLost);
     assert_lost(&at_work.end());
-}
-
-pub(super) fn a_lost_lease_is_lost_whatever_the_replicas_have(servers: &impl Replicated) {
-    let confirmed = store_with(&(servers.url() + "?wait=1"), CONFIRMED_WITHIN);
-    let name = MutexName::lease("report").expect("a name");
-    let request = LeaseRequest::new(name.clone(), Term::DEFAULT, &Clock::system());
-    let lease = confirmed.create(&request).unwrap().expect("it is free");
-    servers.cut_off_replicas();
-    assert!(store(&servers.url()).break_lease(&name).unwrap().is_some());
-    assert!(!extend(&confirmed, &lease, Term::DEFAULT).expect("it needs no replica"), "it was renewed");
-    assert!(confirmed.forget(&lease).is_err(), "no replica has the release");
 }
 
 pub(super) fn a_grant_that_no_replica_confirms_is_released_and_does_not_count(servers: &impl Replicated) {
