@@ -136,17 +136,8 @@ impl HeldLease {
             stop_request: None,
             cancel_is_reported: false,
         };
-        Self {
-            clock,
-            grant,
-            granted_at,
-            minimum_hold,
-            stopping,
-            state: Mutex::new(state),
-            signal: Arc::default(),
-            observed: None,
-            by: HeldBy::Run,
-        }
+        let (state, signal) = (Mutex::new(state), Arc::default());
+        Self { clock, grant, granted_at, minimum_hold, stopping, state, signal, observed: None, by: HeldBy::Run }
     }
 
     /// Makes the value for a guard. A guard has only one reason to stop: the loss of its lease.
@@ -338,8 +329,7 @@ impl HeldLease {
     /// could carry out the renewal after the release, so that the lease would last too long.
     pub(crate) fn wait_for_renewal(&self, deadline: Moment) {
         let is_renewing = |now| self.state().is_renewing && now < deadline;
-        let waiting = self.clock.waiting(&self.signal);
-        self.signal.wait_while(&waiting, |now, waiting| is_renewing(now).then(|| waiting.patience(deadline)));
+        self.wait_while(|now, waiting| is_renewing(now).then(|| waiting.patience(deadline)));
     }
 
     /// Reports the loss of the lease once. Subscribers can be slow, so call this only while no other thread waits for

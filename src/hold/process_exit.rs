@@ -16,8 +16,7 @@ use std::time::Duration;
 
 use crate::base::lock::lock;
 use crate::base::system::{at_exit, this_thread};
-use crate::time::clock::moment::Moment;
-use crate::time::clock::{Clock, Waiting};
+use crate::time::{clock::Clock, clock::moment::Moment};
 
 /// The longest time that the exit of a process waits for all stores together.
 const TIMEOUT: Duration = Duration::from_secs(3);
@@ -34,7 +33,7 @@ pub(crate) trait EndsWithProcess: Send + Sync {
     fn begin(&self, by: usize);
 
     /// Waits until the work is done, at most until `latest`.
-    fn wait(&self, waiting: &Waiting, latest: Moment);
+    fn wait(&self, latest: Moment);
 }
 
 /// All values that were registered in this process or in the process that it was forked from, each with the id of its
@@ -66,14 +65,13 @@ pub(crate) fn leave(by: usize) {
     if PROCESS.load(Ordering::Relaxed) != std::process::id() {
         return;
     }
-    let waiting = Waiting::on_the_machine();
-    let latest = waiting.clock().moment().plus(TIMEOUT);
-    let members = members(waiting.clock(), latest);
+    let latest = Clock::system().moment().plus(TIMEOUT);
+    let members = members(latest);
     for member in &members {
         member.begin(by);
     }
     for member in &members {
-        member.wait(&waiting, latest);
+        member.wait(latest);
     }
     // The members are not dropped, because a drop of the last reference to a member closes connections. Closing needs
     // thread-locals, and those of this thread may be gone.
@@ -83,12 +81,12 @@ pub(crate) fn leave(by: usize) {
 /// Returns the members that this process has registered. Usually, the list is locked only for an instant. But if a
 /// signal handler has interrupted this thread while the list was locked, the lock stays locked. In this case, the
 /// function returns an empty list at the moment `latest`.
-fn members(clock: &Clock, latest: Moment) -> Vec<Arc<dyn EndsWithProcess>> {
+fn members(latest: Moment) -> Vec<Arc<dyn EndsWithProcess>> {
     let registered = loop {
         match REGISTERED.try_lock() {
             Ok(registered) => break registered,
             Err(TryLockError::Poisoned(registered)) => break registered.into_inner(),
-            Err(TryLockError::WouldBlock) if clock.moment() < latest => thread::yield_now(),
+            Err(TryLockError::WouldBlock) if Clock::system().moment() < latest => thread::yield_now(),
             Err(TryLockError::WouldBlock) => return Vec::new(),
         }
     };

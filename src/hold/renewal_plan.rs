@@ -81,12 +81,6 @@ impl NextRenewal {
         let useful = term.get().saturating_sub(held.stopping);
         Self { term, due: asked.plus(useful / 3) }
     }
-
-    /// Plans the next attempt after a failed attempt. The pause is a thirtieth of the term: long enough to spare a
-    /// store in trouble, and short enough for a dozen attempts before the deadline.
-    fn retry(&mut self, now: Moment) {
-        self.due = now.plus(self.term.get() / 30);
-    }
 }
 
 /// The next step of the renewal thread.
@@ -172,7 +166,7 @@ impl Plan {
         gone
     }
 
-    /// Returns what is planned for a lease. `None`: the lease was removed.
+    /// Returns the jobs that are planned for a lease. `None`: the lease was removed.
     fn planned(&mut self, held: &HeldLease) -> Option<&mut PlannedLease> {
         let lease = held.lease()?;
         self.leases.get_mut(&(lease.name().clone(), lease.owner()))
@@ -360,7 +354,9 @@ impl Plan {
                 Err(_) => {
                     held.renewal_failed();
                     if let Some(renewal) = planned.and_then(|planned| planned.renewal.as_mut()) {
-                        renewal.retry(now);
+                        // The pause is long enough to spare a store in trouble, and short enough for a dozen attempts
+                        // before the deadline.
+                        renewal.due = now.plus(renewal.term.get() / 30);
                     }
                 }
             }

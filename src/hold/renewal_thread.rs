@@ -274,8 +274,8 @@ impl EndsWithProcess for RenewalThread {
         self.timer.signal(by);
     }
 
-    fn wait(&self, waiting: &Waiting, latest: Moment) {
-        self.timer.wait_until_handled(waiting, latest);
+    fn wait(&self, latest: Moment) {
+        self.timer.wait_until_handled(&Waiting::on_the_machine(), latest);
     }
 }
 

@@ -127,10 +127,11 @@ impl SkipReason {
     }
 
     /// Returns `Stuck` if the holder's run has been running for longer than `limit`, and otherwise this reason.
-    pub(crate) fn or_stuck(self, limit: Duration, now: DateTime<Utc>) -> Self {
+    pub(crate) fn or_stuck(self, limit: Option<Duration>, now: DateTime<Utc>) -> Self {
         let (Self::Overlapping(Some(holder)) | Self::QueuedTooLong(Some(holder))) = &self else { return self };
         let running_for = (now - holder.since()).to_std().unwrap_or_default();
-        if running_for > limit { Self::Stuck { holder: holder.clone(), running_for } } else { self }
+        let is_stuck = limit.is_some_and(|limit| running_for > limit);
+        if is_stuck { Self::Stuck { holder: holder.clone(), running_for } } else { self }
     }
 
     /// Returns whether the reason is a fault, and not a part of normal operation. For example, a

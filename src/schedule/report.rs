@@ -36,7 +36,7 @@ use crate::time::zone::Zone;
 #[must_use = "a report says what failed: print it, return it from `main`, or ask `is_failure()`"]
 pub struct Report {
     at: DateTime<Utc>,
-    entries: Vec<Entry>,
+    pub(super) entries: Vec<Entry>,
     shutdown: Option<Shutdown>,
 }
 
@@ -53,10 +53,6 @@ impl Report {
     /// Returns the entries, one for every event that was due.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
-    }
-
-    pub(crate) fn into_entries(self) -> Vec<Entry> {
-        self.entries
     }
 
     /// Returns the first entry of one event. In a report of [`run_minute`](crate::Schedule::run_minute), an event can

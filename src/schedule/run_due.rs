@@ -116,7 +116,7 @@ impl Schedule {
             let next = since + instant;
             let until = now.min(Tick::at(next, &Zone::UTC).next_minute() - instant).max(next);
             let plan = registry.plan_tick(until, since).carried_out_at(now);
-            entries.extend(self.tick(&plan, began, None).into_entries());
+            entries.extend(self.tick(&plan, began, None).entries);
             since = until;
         }
         self.finish_run_log();
@@ -184,7 +184,7 @@ impl Schedule {
             self.tick(&TickPlan { registry: Arc::clone(&registry), now, due, maybe_missed }, began, None)
         });
         self.finish_run_log();
-        Ok(report.and_then(|report| report.into_entries().pop()))
+        Ok(report.and_then(|mut report| report.entries.pop()))
     }
 
     /// Runs one event for its last due time, as a missed occurrence. `None`: the event makes no claims, or its last due
@@ -218,14 +218,9 @@ impl Schedule {
     /// Runs one event on the caller's thread, outside of a tick.
     fn run_alone(&self, planned: PlannedRun<'_>) -> Entry {
         let _ticking = self.shutdown.as_ref().map(Shutdown::tick);
-        let entry = Self::run_one(planned);
+        let entry = run_planned(vec![planned]).swap_remove(0);
         self.finish_run_log();
         entry
-    }
-
-    /// Runs one event on the caller's thread, and returns its entry.
-    fn run_one(planned: PlannedRun<'_>) -> Entry {
-        run_planned(vec![planned]).swap_remove(0)
     }
 
     /// Reports the names of the present events to the observers, once after each change.

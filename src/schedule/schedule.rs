@@ -255,16 +255,12 @@ impl Schedule {
 
     /// Waits until the last records of runs are written, because the process may end now.
     pub(super) fn finish_run_log(&self) {
-        if let Some(logger) = &self.run_logger {
-            logger.finish();
-        }
+        self.run_logger.iter().for_each(|logger| logger.finish());
     }
 
     /// Writes all records and all numbers of skips, and waits for these writes, because the loop is over.
     pub(super) fn finish_run_log_of_loop(&self) {
-        if let Some(logger) = &self.run_logger {
-            logger.finish_all();
-        }
+        self.run_logger.iter().for_each(RunLogger::finish_all);
     }
 
     /// Returns whether the shutdown has begun, so that no further run may start.

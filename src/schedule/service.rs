@@ -147,7 +147,7 @@ impl Schedule {
         self.finish_run_log_of_loop();
         let mut reports = reports.into_inner().unwrap_or_else(PoisonError::into_inner);
         reports.sort_by_key(Report::at);
-        let entries = reports.into_iter().flat_map(Report::into_entries).collect();
+        let entries = reports.into_iter().flat_map(|report| report.entries).collect();
         Report::new(first, entries, self.shutdown.as_ref())
     }
 

@@ -272,7 +272,7 @@ impl Shutdown {
         #[cfg(all(unix, feature = "signals"))]
         {
             // The lock is released before the process ends, so that a second signal can be handled.
-            let signal = self.state.outermost().lock().signal;
+            let signal = self.state.and_whole().last().and_then(|whole| whole.lock().signal);
             if let Some(signal) = signal {
                 signals::end_by(signal);
             }

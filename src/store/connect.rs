@@ -71,8 +71,9 @@ use crate::base::similar::did_you_mean;
 pub fn connect(url: &str) -> Result<Arc<dyn EventMutex>, ConnectError> {
     let (scheme, rest) = split_scheme(url)?;
     match kind_of(&scheme)? {
-        "memory" => memory(rest),
-        "file" => file(rest),
+        "memory" if matches!(rest, "" | "//") => Ok(Arc::new(MemoryMutex::new())),
+        "memory" => Err(refused("the url of a store in memory is `memory:`, with nothing after the colon")),
+        "file" => Ok(Arc::new(FileMutex::in_dir(directory(rest)?).map_err(refused)?)),
         #[cfg(feature = "redis")]
         "redis" => Ok(Arc::new(RedisMutex::new(url).map_err(refused)?)),
         #[cfg(feature = "redis-tls")]
@@ -239,17 +240,6 @@ fn split_scheme(url: &str) -> Result<(String, &str), ConnectError> {
             Err(refused(format!("the url of a store has no scheme; {instead}")))
         }
     }
-}
-
-fn memory(rest: &str) -> Result<Arc<dyn EventMutex>, ConnectError> {
-    match rest {
-        "" | "//" => Ok(Arc::new(MemoryMutex::new())),
-        _ => Err(refused("the url of a store in memory is `memory:`, with nothing after the colon")),
-    }
-}
-
-fn file(rest: &str) -> Result<Arc<dyn EventMutex>, ConnectError> {
-    Ok(Arc::new(FileMutex::in_dir(directory(rest)?).map_err(refused)?))
 }
 
 /// Returns the directory of the file store that `url` names, if this directory does not exist yet. Otherwise returns

@@ -289,7 +289,7 @@ impl FileMutex {
         if let Some(life) = life {
             let mut locks = self.life_locks();
             locks.retain(|(_, held), _| held != name); // Earlier leases of this name have ended.
-            locks.insert((admission.owner(), name.clone()), life);
+            locks.insert((admission.request().owner(), name.clone()), life);
         }
         Ok(answer)
     }

@@ -147,14 +147,8 @@ impl MemoryState {
         if self.entries.len() == self.entries.capacity() {
             self.make_room(now);
         }
-        let entry = MemoryEntry {
-            owner: request.owner(),
-            token,
-            since: now,
-            until: now.plus(request.term().get()),
-            occurrence: request.occurrence(),
-            label: request.label().cloned(),
-        };
+        let (owner, until, label) = (request.owner(), now.plus(request.term().get()), request.label().cloned());
+        let entry = MemoryEntry { owner, token, since: now, until, occurrence: request.occurrence(), label };
         self.entries.insert(request.name().clone(), entry);
     }
 

@@ -2,7 +2,6 @@
 //! loop that started such a run checks the run until its task or its wait has ended.
 
 use std::collections::HashMap;
-use std::mem;
 use std::sync::Arc;
 use std::task::{self, Waker};
 use std::time::Duration;
@@ -24,8 +23,6 @@ pub(super) struct AwaitedRuns<'a> {
     started: usize,
     sender: Arc<ArrivalSender>,
     arrivals: Receiver<Arrival>,
-    /// Whether one of the runs has changed since the last check.
-    has_changes: bool,
     /// The time of the next check.
     next_look: Moment,
     /// The registration of the loop at the clock; `None` if no run is awaited.
@@ -45,9 +42,8 @@ struct ArrivalSender(Sender<Arrival>);
 impl Default for AwaitedRuns<'_> {
     fn default() -> Self {
         let (sender, arrivals) = unbounded();
-        let (has_changes, next_look) = (false, Moment::NEVER);
         let sender = Arc::new(ArrivalSender(sender));
-        Self { runs: HashMap::new(), started: 0, sender, arrivals, has_changes, next_look, waiting: None }
+        Self { runs: HashMap::new(), started: 0, sender, arrivals, next_look: Moment::NEVER, waiting: None }
     }
 }
 
@@ -70,7 +66,7 @@ impl<'a> AwaitedRuns<'a> {
         let mut ended = Vec::new();
         for arrival in self.arrivals.try_iter() {
             let Arrival::Ended(number, end) = arrival else {
-                self.has_changes = true;
+                self.next_look = Moment::BEGINNING;
                 continue;
             };
             let Some(mut run) = self.runs.remove(&number) else { continue };
@@ -86,7 +82,7 @@ impl<'a> AwaitedRuns<'a> {
     /// Stops the tasks that must stop. Returns how long the loop can wait until the next check.
     pub(super) fn look_after(&mut self) -> Duration {
         let Some(waiting) = &self.waiting else { return Duration::MAX };
-        if mem::take(&mut self.has_changes) || self.next_look <= waiting.clock().moment() {
+        if self.next_look <= waiting.clock().moment() {
             let looks = self.runs.iter_mut().map(|(number, run)| self.sender.look_after(*number, run));
             self.next_look = looks.min().unwrap_or(Moment::NEVER);
         }

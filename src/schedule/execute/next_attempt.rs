@@ -86,12 +86,8 @@ impl PlannedRun<'_> {
         let delay = self.event.retry.as_ref()?.delay_after(run.attempt())?;
         let is_interrupted = matches!(&self.event.work, Work::Command(command) if command.was_interrupted(fault));
         let ended_by_itself = !is_interrupted && fault.is_of_the_task() && run.held.reason_at(ended).is_none();
-        ended_by_itself.then(|| FailedAttempt {
-            fault: fault.clone(),
-            ended,
-            retry_at: ended.plus(delay),
-            is_told: false,
-        })
+        let retry_at = ended.plus(delay);
+        ended_by_itself.then(|| FailedAttempt { fault: fault.clone(), ended, retry_at, is_told: false })
     }
 
     /// Decides on the next attempt of a run. `Ok(None)`: the attempt begins now. `Ok(Some(..))`: the run waits. `Err`:

@@ -78,10 +78,7 @@ impl<'a> PendingRun<'a> {
     pub(super) fn skip(self, reason: SkipReason) {
         let Self { planned, span } = self;
         let _in_span = span.enter();
-        let reason = match planned.event.stuck_after {
-            Some(limit) => reason.or_stuck(limit, planned.clock.now()),
-            None => reason,
-        };
+        let reason = reason.or_stuck(planned.event.stuck_after, planned.clock.now());
         if let SkipReason::Overlapping(holder) = &reason {
             planned.settle_overlapped(holder.as_ref());
         }
@@ -408,9 +405,7 @@ impl PlannedRun<'_> {
     /// Records the result, and notes it for `catch_up`. If the run was skipped, notifies the observers.
     fn enter(&self, verdict: Verdict) {
         let RunId { event, occurrence, is_backfill } = self.id.clone();
-        if let Some(catch_up) = &self.event.catch_up {
-            self.settle_occurrence(catch_up, &verdict);
-        }
+        self.settle_occurrence(&verdict);
         self.compare_timetables(&verdict);
         if let Verdict::Skipped(reason) = &verdict {
             self.history.skipped(LastSkip { occurrence, is_backfill, reason: reason.clone() });

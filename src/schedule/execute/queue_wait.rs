@@ -110,8 +110,7 @@ fn wait_for_lease(planned: &PlannedRun<'_>, mut why: SkipReason) -> Result<Admit
     let waiting = shutdown.waiting(planned.clock);
     planned.tell(&Step::Queued { place: 1 });
     loop {
-        let or_stuck = |limit| why.clone().or_stuck(limit, planned.clock.now());
-        if let Some(stuck @ SkipReason::Stuck { .. }) = planned.event.stuck_after.map(or_stuck) {
+        if let stuck @ SkipReason::Stuck { .. } = why.clone().or_stuck(planned.event.stuck_after, planned.clock.now()) {
             return Err(stuck);
         }
         if shutdown.sleep_until(planned.clock.moment().plus(about_a_second()), &waiting) {
@@ -140,16 +139,14 @@ fn ask_once(
     batch.ask(&*store.mutex);
     let answered = clock.moment();
     let failed = batch.admissions().iter().filter(|slot| slot.answer().is_none_or(Result::is_err));
-    failed.map(|slot| slot.asked().owner()).for_each(unanswered);
+    failed.map(|slot| slot.asked().request().owner()).for_each(unanswered);
     let answer = run_admission::take_answer(planned, &mut batch, &mut 0).map_err(SkipReason::StoreUnavailable)?;
     if matches!(&answer, Admitted::Excluded(by) if unless.contains(by.name())) {
         return Ok(None);
     }
     let decision = run_admission::decide(planned, Ok(answer), answered, &mut unused);
-    if !unused.is_empty() {
-        context.outages.carry_out(store, &mut unused);
-        unused.log_releases();
-    }
+    context.outages.carry_out(store, &mut unused);
+    unused.log_releases();
     decision.map(Some)
 }
 
@@ -328,10 +325,8 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
     /// Refuses the occurrence of this waiter if the event has `Overlap::Replace`, and a later occurrence waits in one
     /// of the places in `held`.
     fn leave_to_a_later_one(&self, held: &[Held]) -> Result<(), SkipReason> {
-        let mut waiting = held.iter().filter_map(Held::holder).filter(|_| self.queue.replaces);
-        waiting
-            .find(|holder| self.is_later(holder))
-            .map_or(Ok(()), |later| Err(SkipReason::Replaced(Some(later.clone()))))
+        let later = held.iter().filter_map(Held::holder).find(|holder| self.queue.replaces && self.is_later(holder));
+        later.map_or(Ok(()), |later| Err(SkipReason::Replaced(Some(later.clone()))))
     }
 
     /// Requests lease and claim, if this waiter is one of the first `n`; `n` is the number of runs that the event

@@ -19,8 +19,6 @@ use crate::outcome::run_record::skip_count::{SkipCount, add_skips};
 use crate::outcome::{run_record::RunRecord, run_record::outcome_kind::OutcomeKind};
 use crate::store::{described_store::Store, event_mutex::EventMutex};
 use crate::time::clock::Clock;
-#[cfg(unix)]
-use crate::time::clock::Waiting;
 use crate::time::clock::moment::Moment;
 
 /// The largest number of records that wait while the store is unavailable. If there are more, the oldest are dropped.
@@ -317,17 +315,15 @@ impl RunLogger {
     }
 
     fn finish_until(&self, enough: Moment) {
-        let mut records = self.records();
+        let records = self.records();
         let before = records.attempts;
         // The writing thread tries again now, because the store may be available again.
         self.changed().notify_all();
-        while records.has_work() && !(records.failure.is_some() && records.attempts > before) {
-            let left = enough.since(Clock::system().moment());
-            if left.is_zero() {
-                return;
-            }
-            (records, _) = self.changed().wait_timeout(records, left).unwrap_or_else(PoisonError::into_inner);
-        }
+        let goes_on = |records: &mut WaitingRecords| {
+            records.has_work() && !(records.failure.is_some() && records.attempts > before)
+        };
+        let left = enough.since(Clock::system().moment());
+        drop(self.changed().wait_timeout_while(records, left, goes_on));
     }
 
     /// Returns the error of the last write of records, if it failed.
@@ -360,16 +356,15 @@ impl EndsWithProcess for RunLogger {
         self.changed().notify_all();
     }
 
-    fn wait(&self, _: &Waiting, enough: Moment) {
+    fn wait(&self, enough: Moment) {
         self.finish_until(enough);
     }
 }
 
 impl Observer for Arc<RunLogger> {
     fn observe(&self, notice: &Notice<'_>) {
-        if let (Step::Skipped(reason), Some(event), Some(occurrence)) =
-            (notice.step(), notice.event(), notice.occurrence())
-        {
+        let (Some(event), Some(occurrence)) = (notice.event(), notice.occurrence()) else { return };
+        if let Step::Skipped(reason) = notice.step() {
             // Skips of a backfill do not count, because its occurrences were not due. Neither do those of a missed
             // occurrence, which was counted when it was due.
             if !notice.is_backfill()
@@ -380,9 +375,7 @@ impl Observer for Arc<RunLogger> {
             }
             return;
         }
-        let (Some(id), Some(event), Some(occurrence)) = (notice.run(), notice.event(), notice.occurrence()) else {
-            return;
-        };
+        let Some(id) = notice.run() else { return };
         let started = |token| {
             RunRecord::started(event, id, occurrence, token, notice.at())
                 .of_instance(notice.instance.cloned())

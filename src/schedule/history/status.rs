@@ -152,10 +152,7 @@ impl Schedule {
     /// Returns the status without the log of runs, for a display that is drawn again each second.
     #[cfg(feature = "cli")]
     pub(crate) fn status_without_log(&self) -> Status {
-        let registry = self.events.registry();
-        let mut status = self.status_in(&registry);
-        self.ask_who_holds(&registry.events, &mut status);
-        status
+        Self { run_logger: None, ..self.clone() }.status()
     }
 
     /// Returns the status without any request to a store.

@@ -17,6 +17,7 @@ use crate::event::protection::claim::BackfillClaims;
 use crate::lease::label::LONGEST;
 use crate::lease::name::{InvalidName, MutexName};
 use crate::outcome::skip_reason::SkipReason;
+use crate::schedule::execute::run_planned;
 use crate::schedule::report::{Entry, Report, Verdict, time_in};
 use crate::schedule::run_admission::BATCH_SIZE;
 use crate::schedule::schedule::Schedule;
@@ -205,7 +206,7 @@ impl Backfill<'_> {
             let tick = Tick::at(schedule.clock.now(), zone).with_occurrence(*occurrence, zone);
             let context = TickContext::new(schedule, registry, StartedBy::Backfill(&self.claims));
             let context = TickContext { past_filters: self.past_filters, ..context };
-            entries.push(Schedule::run_one(PlannedRun::new(event, tick, &context)));
+            entries.extend(run_planned(vec![PlannedRun::new(event, tick, &context)]));
             if entries.last().is_some_and(ends_backfill) {
                 break;
             }
@@ -223,10 +224,8 @@ impl Backfill<'_> {
         for batch in self.in_range.chunks(BATCH_SIZE) {
             let claims: Vec<MutexName> = batch.iter().map(claim).collect();
             let held = if_supported(store.held(Names::Each(&claims))).map_err(BackfillError::Store)?;
-            let is_open = |claim: &MutexName| held.iter().all(|held| held.name() != claim);
-            open.extend(
-                batch.iter().zip(&claims).filter(|(_, claim)| is_open(claim)).map(|(occurrence, _)| occurrence),
-            );
+            let is_open = |(_, claim): &(&_, &MutexName)| held.iter().all(|held| held.name() != *claim);
+            open.extend(batch.iter().zip(&claims).filter(is_open).map(|(occurrence, _)| occurrence));
         }
         self.open = open;
         Ok(self)

@@ -109,8 +109,7 @@ impl Schedule {
             let part = schedule.shutdown.clone().unwrap_or_default().part();
             let schedule = schedule.with_shutdown(&part);
             let _cancel = BeginOnDrop(part);
-            let store = schedule.store.clone();
-            ask(&store, move || call(&schedule)).await
+            ask(&schedule.store.clone(), move || call(&schedule)).await
         }
     }
 }

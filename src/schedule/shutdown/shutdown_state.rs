@@ -84,10 +84,6 @@ impl Progress {
     pub(super) fn drain(&self) -> Duration {
         self.drain.unwrap_or(DEFAULT_DRAIN)
     }
-
-    fn grace(&self) -> Duration {
-        self.grace.unwrap_or(DEFAULT_GRACE)
-    }
 }
 
 impl ShutdownState {
@@ -97,7 +93,7 @@ impl ShutdownState {
     pub(super) fn announce(&self, signal: Option<i32>) -> Option<impl FnOnce() + Send + use<>> {
         let mut progress = self.lock();
         let runs = progress.running.len();
-        let (drain, grace) = (progress.drain(), progress.grace());
+        let (drain, grace) = (progress.drain(), progress.grace.unwrap_or(DEFAULT_GRACE));
         let announce = move || trace::shuts_down(signal, runs, drain, grace);
         (!mem::replace(&mut progress.announced, true)).then_some(announce)
     }
@@ -203,12 +199,6 @@ impl ShutdownState {
     /// Returns this state, and the states of the shutdowns that it is a part of.
     pub(super) fn and_whole(&self) -> impl Iterator<Item = &Self> {
         iter::successors(Some(self), |state| state.whole.as_deref())
-    }
-
-    /// Returns the state of the whole shutdown. If this shutdown is not a part of another, returns this state.
-    #[cfg(all(unix, feature = "signals"))]
-    pub(super) fn outermost(&self) -> &Self {
-        self.and_whole().last().unwrap_or(self)
     }
 
     pub(super) fn wait_until(&self, enough: Moment, done: impl Fn(&Progress) -> bool) -> bool {

@@ -104,9 +104,8 @@ impl<'a> Outages<'a> {
         let is_news = if outage.is_some() { stores_out.insert(store) } else { stores_out.remove(&store) };
         drop(stores_out);
         if is_news {
-            self.schedule
-                .observers
-                .tell(About::default(), &outage.map_or(Step::StoreAvailable, Step::StoreUnavailable));
+            let step = outage.map_or(Step::StoreAvailable, Step::StoreUnavailable);
+            self.schedule.observers.tell(About::default(), &step);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::held::Held;
 use crate::lease::request::{Lease, LeaseRequest};
-use crate::lease::{holder::Holder, name::MutexName, owner::Owner, token::FencingToken};
+use crate::lease::{holder::Holder, name::MutexName, token::FencingToken};
 
 /// The request of one run: a lease, a claim, or both at once.
 ///
@@ -138,11 +138,6 @@ impl Admission {
     /// Returns the words for this attempt in an error, as in `could not admit lease/reports`.
     pub(crate) fn attempted(&self) -> String {
         format!("admit {}", self.name())
-    }
-
-    /// Returns the owner of the lease and of the claim.
-    pub(crate) fn owner(&self) -> Owner {
-        self.request().owner()
     }
 
     /// Returns the lease, or the claim if there is no lease. Both have the same owner, label and occurrence.

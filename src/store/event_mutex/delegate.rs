@@ -4,36 +4,33 @@
 /// of the trait, which call the store through `inner`.
 macro_rules! delegate {
     (impl$(<$store:ident>)? EventMutex for $handle:ty, |$this:ident| $inner:expr) => {
-        impl$(<$store: $crate::store::event_mutex::EventMutex>)? $crate::store::event_mutex::EventMutex for $handle {
-            fn inner(&self) -> Option<&dyn $crate::store::event_mutex::EventMutex> {
-                let $this = self;
-                Some($inner)
-            }
+        const _: () = {
+            use $crate::base::error::MutexError;
+            use $crate::lease::{name::MutexName, request::Lease, request::LeaseRequest};
+            use $crate::store::event_mutex::EventMutex;
 
-            fn create(
-                &self,
-                request: &$crate::lease::request::LeaseRequest,
-            ) -> Result<Option<$crate::lease::request::Lease>, $crate::base::error::MutexError> {
-                let $this = self;
-                $inner.create(request)
-            }
+            impl$(<$store: EventMutex>)? EventMutex for $handle {
+                fn inner(&self) -> Option<&dyn EventMutex> {
+                    let $this = self;
+                    Some($inner)
+                }
 
-            fn exists(
-                &self,
-                name: &$crate::lease::name::MutexName,
-            ) -> Result<bool, $crate::base::error::MutexError> {
-                let $this = self;
-                $inner.exists(name)
-            }
+                fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
+                    let $this = self;
+                    $inner.create(request)
+                }
 
-            fn forget(
-                &self,
-                lease: &$crate::lease::request::Lease,
-            ) -> Result<bool, $crate::base::error::MutexError> {
-                let $this = self;
-                $inner.forget(lease)
+                fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
+                    let $this = self;
+                    $inner.exists(name)
+                }
+
+                fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
+                    let $this = self;
+                    $inner.forget(lease)
+                }
             }
-        }
+        };
     };
 }
 pub(crate) use delegate;

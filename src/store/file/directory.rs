@@ -18,7 +18,7 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, Mode, OFlags, openat, renameat, unlinkat};
 use rustix::io::Errno;
 
-use super::network_filesystem::{NetworkFilesystem, network_of};
+use super::network_filesystem::{NetworkFilesystem, magic_of, named};
 use super::open_file::OpenFile;
 use crate::lease::owner::Owner;
 
@@ -47,11 +47,11 @@ const IS_A_FILE: &str = "it is a file: write the path of a directory, in which t
 
 /// The open directory of a store.
 pub(super) struct Directory {
-    path: PathBuf,
+    pub(super) path: PathBuf,
     network: NetworkFilesystem,
     opened: File,
-    found: Metadata,
-    access: Access,
+    pub(super) found: Metadata,
+    pub(super) access: Access,
 }
 
 impl Directory {
@@ -82,7 +82,7 @@ impl Directory {
         let found = opened.metadata()?;
         expect_at(path, &found)?;
         let access = Access::in_directory(path, &found)?;
-        network.accept(network_of(path)?)?;
+        network.accept(named(magic_of(path)?))?;
         Ok(Self { path: path.to_owned(), network, opened, found, access })
     }
 
@@ -91,19 +91,6 @@ impl Directory {
     pub(super) fn renewed(&self) -> io::Result<Option<Self>> {
         let changed = identity(&fs::metadata(&self.path)?) != identity(&self.found);
         changed.then(|| Self::open(&self.path, self.network)).transpose()
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    pub(super) fn access(&self) -> &Access {
-        &self.access
-    }
-
-    /// Returns whether the directory's group can write to it.
-    pub(super) fn is_writable_by_group(&self) -> bool {
-        self.found.mode() & 0o020 != 0
     }
 
     /// Opens the file at `path`, which is in this directory. Returns `None` if the file does not exist.

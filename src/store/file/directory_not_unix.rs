@@ -9,7 +9,7 @@ use super::network_filesystem::NetworkFilesystem;
 use super::open_file::OpenFile;
 
 pub(super) struct Directory {
-    path: PathBuf,
+    pub(super) path: PathBuf,
 }
 
 impl Directory {
@@ -23,10 +23,6 @@ impl Directory {
     /// have to be opened again.
     pub(super) fn renewed(&self) -> io::Result<Option<Self>> {
         self.path.metadata().map(|_| None)
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.path
     }
 
     pub(super) fn file(&self, path: &Path) -> io::Result<Option<OpenFile>> {

@@ -12,7 +12,7 @@ use crate::store::event_mutex::warning::StoreWarning;
 /// Returns the warnings. Opens all files of the store: if a file belongs to this user and its mode is too wide, the
 /// opening also narrows the mode.
 pub(super) fn warnings(directory: &Directory) -> io::Result<Vec<StoreWarning>> {
-    let path = directory.path();
+    let path = &directory.path;
     let mut warnings = Vec::from_iter(of_its_group(directory));
     warnings.extend(directory.try_write().err().map(|error| {
         StoreWarning::takes_no_writes(format_args!("could not write a file to {}: {error}", path.display()))
@@ -37,9 +37,9 @@ fn of_its_group(directory: &Directory) -> Option<StoreWarning> {
     let text = format_args!(
         "the directory {0} is not safe: its group can write to it, and can remove files to free held names: run `chmod g+rwxs {0}` \
          if its group shares the store, else `chmod g-w {0}`",
-        directory.path().display()
+        directory.path.display()
     );
-    (directory.is_writable_by_group() && !directory.access().is_shared()).then(|| StoreWarning::new(text))
+    (directory.found.mode() & 0o020 != 0 && !directory.access.shared).then(|| StoreWarning::new(text))
 }
 
 fn of_a_directory_above(above: &Path, store: &Path) -> Option<StoreWarning> {
@@ -59,7 +59,7 @@ fn of_a_directory_above(above: &Path, store: &Path) -> Option<StoreWarning> {
 fn of_file(directory: &Directory, path: &Path) -> io::Result<Option<StoreWarning>> {
     let fault = match directory.file(path) {
         Ok(None) => None,
-        Ok(Some(file)) => directory.access().exposure(&file.file.metadata()?),
+        Ok(Some(file)) => directory.access.exposure(&file.file.metadata()?),
         Err(refusal) => Some(refusal.to_string()),
     };
     let warning = |fault| StoreWarning::new(format_args!("the file {} is not safe: {fault}", path.display()));

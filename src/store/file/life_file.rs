@@ -61,7 +61,7 @@ impl LifeLock {
     }
 
     pub(super) fn id(&self) -> LifeId {
-        LifeId { generation: self.generation, inode: self.file.inode() }
+        LifeId { generation: self.generation, inode: self.file.inode }
     }
 
     pub(super) fn is_of_this_process(&self) -> bool {
@@ -89,7 +89,7 @@ impl Drop for LifeLock {
         // If a command has a duplicate, the file stays locked: a lease that was not released lasts as long as the
         // command.
         if !self.lent && self.is_of_this_process() {
-            let _ = self.file.unlock();
+            let _ = self.file.file.unlock();
         }
     }
 }
@@ -98,7 +98,7 @@ impl Drop for LifeLock {
 /// lives. Returns `None` if the file does not exist any more.
 pub(super) fn is_alive(paths: &MutexPaths, id: LifeId) -> Result<Option<bool>, FileError> {
     match paths.open_if_there(&life(id.generation))? {
-        Some(file) if file.inode() == id.inode => is_locked(&file).map(Some),
+        Some(file) if file.inode == id.inode => is_locked(&file).map(Some),
         _ => Ok(None),
     }
 }
@@ -117,7 +117,7 @@ pub(super) fn is_any_alive(paths: &MutexPaths) -> Result<bool, FileError> {
 fn is_locked(file: &OpenFile) -> Result<bool, FileError> {
     let shared = file.try_lock_shared()?;
     if shared {
-        let _ = file.unlock();
+        let _ = file.file.unlock();
     }
     Ok(!shared)
 }

@@ -46,12 +46,6 @@ impl NetworkFilesystem {
     }
 }
 
-/// Returns the name of the network filesystem of `dir`, or `None` if `dir` is on another filesystem. Systems other than
-/// Linux always return `None`.
-pub(super) fn network_of(dir: &Path) -> io::Result<Option<&'static str>> {
-    magic_of(dir).map(named)
-}
-
 /// Returns whether `dir` is on overlayfs, the filesystem of a single container. Systems other than Linux always return
 /// `false`.
 #[cfg(unix)]
@@ -61,7 +55,7 @@ pub(super) fn is_overlay(dir: &Path) -> io::Result<bool> {
 
 /// Returns the number of the filesystem of `dir`, as in `statfs(2)`.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-fn magic_of(dir: &Path) -> io::Result<u32> {
+pub(super) fn magic_of(dir: &Path) -> io::Result<u32> {
     let kind = rustix::fs::statfs(dir)?.f_type;
     // The number has 32 bits. On some systems, the field has a signed type, and a large number is negative. The cast
     // restores the number.
@@ -71,12 +65,12 @@ fn magic_of(dir: &Path) -> io::Result<u32> {
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 #[allow(clippy::unnecessary_wraps)]
-fn magic_of(_dir: &Path) -> io::Result<u32> {
+pub(super) fn magic_of(_dir: &Path) -> io::Result<u32> {
     Ok(0)
 }
 
 /// Returns the name of the network filesystem with this number, as `statfs(2)` lists them.
-fn named(magic: u32) -> Option<&'static str> {
+pub(super) fn named(magic: u32) -> Option<&'static str> {
     Some(match magic {
         0x6969 => "NFS",
         0x517B => "SMB",
@@ -100,7 +94,7 @@ mod tests {
 
     #[test]
     fn a_disk_is_not_a_network_and_nfs_is() {
-        assert_eq!(network_of(Path::new("/proc")).unwrap(), None);
+        assert_eq!(named(magic_of(Path::new("/proc")).unwrap()), None);
         assert_eq!(named(0xEF53), None);
         assert_eq!(named(0x6969), Some("NFS"));
         assert_eq!(named(0xFF53_4D42), Some("CIFS"));

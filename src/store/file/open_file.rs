@@ -1,7 +1,7 @@
 //! An open file of the store, with methods to lock, read and write it.
 
 use std::fs::{File, Metadata, TryLockError};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use super::error::FileError;
@@ -13,28 +13,19 @@ const LEN_MAX: u64 = 1 << 26;
 /// An open file of the store, with the length that it had when it was opened.
 #[derive(Debug)]
 pub(super) struct OpenFile {
+    /// `File::unlock` unlocks the file for every process that has a duplicate of this handle. It is not enough to close
+    /// the handle: if another thread is just starting a child process, the child has a duplicate, which would keep the
+    /// file locked.
     pub(super) file: File,
-    path: PathBuf,
-    len: u64,
-    inode: u64,
+    pub(super) path: PathBuf,
+    pub(super) len: u64,
+    /// The inode, which differs for a later file with this name, or zero if the system has no inodes.
+    pub(super) inode: u64,
 }
 
 impl OpenFile {
     pub(super) fn new(file: File, path: &Path, found: &Metadata) -> Self {
         Self { file, path: path.to_owned(), len: found.len(), inode: inode(found) }
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    pub(super) fn len(&self) -> u64 {
-        self.len
-    }
-
-    /// Returns the inode, which differs for a later file with this name, or zero if the system has no inodes.
-    pub(super) fn inode(&self) -> u64 {
-        self.inode
     }
 
     /// Makes a second descriptor of this open file. The two descriptors share one lock.
@@ -59,12 +50,6 @@ impl OpenFile {
             Err(TryLockError::WouldBlock) => Ok(false),
             Err(TryLockError::Error(error)) => Err(FileError::at(&self.path)(error)),
         }
-    }
-
-    /// Unlocks the file for every process that has a duplicate of this handle. It is not enough to close the handle: if
-    /// another thread is just starting a child process, the child has a duplicate, which would keep the file locked.
-    pub(super) fn unlock(&self) -> io::Result<()> {
-        self.file.unlock()
     }
 
     /// Reads the file, up to the length that it had when it was opened.

@@ -168,7 +168,7 @@ impl OpenedMutex {
         let fits = text.len() <= BLOCK;
         text.extend(iter::repeat_n('\0', BLOCK.saturating_sub(text.len())));
         match &self.file {
-            Some(file) if fits && file.len() == BLOCK as u64 => file.write_at(0, text.as_bytes()),
+            Some(file) if fits && file.len == BLOCK as u64 => file.write_at(0, text.as_bytes()),
             _ => self.paths.replace(STATE, &text),
         }
     }

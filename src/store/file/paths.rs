@@ -42,7 +42,7 @@ impl MutexPaths {
 
     /// Returns the path of the file of this kind.
     pub(super) fn path(&self, kind: &str) -> PathBuf {
-        self.directory.path().join(format!("{}.{kind}", self.stem))
+        self.directory.path.join(format!("{}.{kind}", self.stem))
     }
 
     /// Opens the file of this kind. Returns `None` if the file does not exist.

@@ -23,25 +23,19 @@ const MAGIC: &str = "soloist-runs v1\n";
 /// The name of a log in errors.
 const LOG: &str = "the log of runs";
 
-/// The log of one event.
-struct RunsFile<'a> {
-    event: &'a str,
-    paths: MutexPaths,
-}
-
 impl FileMutex {
-    fn runs_file<'a>(&self, event: &'a str) -> Result<RunsFile<'a>, FileError> {
+    fn log_paths(&self, event: &str) -> Result<MutexPaths, FileError> {
         let directory = self.directory().map_err(FileError::of_directory(self.dir()))?;
-        Ok(RunsFile { event, paths: MutexPaths::of(directory, event) })
+        Ok(MutexPaths::of(directory, event))
     }
 
     fn read_log(&self, event: &str) -> Result<EventLog, MutexError> {
-        let log = self.runs_file(event).and_then(|file| file.read());
+        let log = self.log_paths(event).and_then(|paths| read(&paths, event));
         log.map_err(|error| error.while_trying_to("read", LOG))
     }
 
     fn change_log(&self, event: &str, change: impl FnOnce(&mut EventLog)) -> Result<(), MutexError> {
-        let written = self.runs_file(event).and_then(|file| file.rewrite(change));
+        let written = self.log_paths(event).and_then(|paths| rewrite(&paths, event, change));
         written.map_err(|error| error.while_trying_to("write", LOG))
     }
 }
@@ -71,39 +65,37 @@ impl RunLog for FileMutex {
     }
 }
 
-impl RunsFile<'_> {
-    fn read(&self) -> Result<EventLog, FileError> {
-        let Some(file) = self.paths.open_if_there(RUNS)? else { return Ok(EventLog::default()) };
-        let bytes = file.read()?;
-        let text = String::from_utf8_lossy(&bytes);
-        let mut lines = text.split_inclusive('\n');
-        let first = lines.next().unwrap_or_default();
-        // After a power loss, the first line may consist of zero bytes. Such a file counts as empty.
-        if !MAGIC.starts_with(first) && first.bytes().any(|byte| byte != 0) {
-            return Err(FileError::of_another_format(file.path(), first.as_bytes(), MAGIC));
-        }
-        let lines = lines.filter_map(|line| line.strip_suffix('\n'));
-        let run = |line: &str| {
-            let (id, line) = line.split_once(' ')?;
-            NumberedRecord::of_line(self.event, id, line)
-        };
-        Ok(EventLog { runs: lines.clone().filter_map(run).collect(), skips: lines.filter_map(skip_count).collect() })
+fn read(paths: &MutexPaths, event: &str) -> Result<EventLog, FileError> {
+    let Some(file) = paths.open_if_there(RUNS)? else { return Ok(EventLog::default()) };
+    let bytes = file.read()?;
+    let text = String::from_utf8_lossy(&bytes);
+    let mut lines = text.split_inclusive('\n');
+    let first = lines.next().unwrap_or_default();
+    // After a power loss, the first line may consist of zero bytes. Such a file counts as empty.
+    if !MAGIC.starts_with(first) && first.bytes().any(|byte| byte != 0) {
+        return Err(FileError::of_another_format(&file.path, first.as_bytes(), MAGIC));
     }
+    let lines = lines.filter_map(|line| line.strip_suffix('\n'));
+    let run = |line: &str| {
+        let (id, line) = line.split_once(' ')?;
+        NumberedRecord::of_line(event, id, line)
+    };
+    Ok(EventLog { runs: lines.clone().filter_map(run).collect(), skips: lines.filter_map(skip_count).collect() })
+}
 
-    /// Reads the log, changes it with `change`, and writes it.
-    fn rewrite(&self, change: impl FnOnce(&mut EventLog)) -> Result<(), FileError> {
-        let lock = self.paths.open_or_make(RUNS_LOCK)?;
-        let _lock = MutexLock::wait_for(lock, LockKind::Exclusive, lock_deadline())?;
-        let mut log = self.read()?;
-        change(&mut log);
-        let skips = log.skips.iter().map(|skip| {
-            let (reason, count, latest) = (skip.reason(), skip.count(), skip.latest().timestamp_micros());
-            format!("skipped={reason} count={count} latest_us={latest}\n")
-        });
-        let runs = log.runs.iter().map(|run| format!("{} {}\n", run.record.id(), run.to_line()));
-        let lines: String = skips.chain(runs).collect();
-        self.paths.replace(RUNS, &format!("{MAGIC}event {}\n{lines}", escaped(self.event)))
-    }
+/// Reads the log, changes it with `change`, and writes it.
+fn rewrite(paths: &MutexPaths, event: &str, change: impl FnOnce(&mut EventLog)) -> Result<(), FileError> {
+    let lock = paths.open_or_make(RUNS_LOCK)?;
+    let _lock = MutexLock::wait_for(lock, LockKind::Exclusive, lock_deadline())?;
+    let mut log = read(paths, event)?;
+    change(&mut log);
+    let skips = log.skips.iter().map(|skip| {
+        let (reason, count, latest) = (skip.reason(), skip.count(), skip.latest().timestamp_micros());
+        format!("skipped={reason} count={count} latest_us={latest}\n")
+    });
+    let runs = log.runs.iter().map(|run| format!("{} {}\n", run.record.id(), run.to_line()));
+    let lines: String = skips.chain(runs).collect();
+    paths.replace(RUNS, &format!("{MAGIC}event {}\n{lines}", escaped(event)))
 }
 
 /// Reads the name of the event from a log. Returns `None` if the file is missing, or if it was copied from the log of

@@ -64,26 +64,20 @@ impl ServerAddress for Address {
         url.check_tls(is_encrypted, cfg!(feature = "redis-tls"))?;
         let wait = url.take("wait")?.map_or(Ok(0), |count| count.parse());
         let replicas = wait.map_err(|_| url.wrong("has a wait that is not a number of replicas: write wait=1"))?;
-        let login_of_sentinels =
-            if kind == "sentinel" { take_login_of_sentinels(url)? } else { RedisConnectionInfo::default() };
-        match kind {
-            "sentinel" => {
-                url.refuse_others(&["prefix", "timeout", "wait", "sentinel_user", "sentinel_password"], &[])?;
-            }
-            "unix" => url.refuse_others(&["prefix", "timeout", "wait"], &["db", "user", "pass"])?,
-            _ => url.refuse_others(&["prefix", "timeout", "wait"], &[])?,
-        }
         let (servers, topology) = match kind {
             "sentinel" => {
+                let login = take_login_of_sentinels(url)?;
+                url.refuse_others(&["prefix", "timeout", "wait", "sentinel_user", "sentinel_password"], &[])?;
                 let (hosts, path) = split_hosts(url, 26379)?;
                 let (name, database) = path.split_once('/').unwrap_or((path, ""));
                 let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
                 let is_database = database.is_empty() && name.parse::<u8>().is_ok();
                 url.refuse_if(name.is_empty() || is_database || !name.bytes().all(is_plain), NO_PRIMARY)?;
-                let topology = Topology::Sentinel { primary: name.to_owned(), login: login_of_sentinels };
+                let topology = Topology::Sentinel { primary: name.to_owned(), login };
                 (hosts.iter().map(|host| format!("redis://{host}/{database}")).collect(), topology)
             }
             "cluster" => {
+                url.refuse_others(&["prefix", "timeout", "wait"], &[])?;
                 let (hosts, path) = split_hosts(url, 6379)?;
                 url.refuse_if(
                     !matches!(path, "" | "0"),
@@ -92,6 +86,7 @@ impl ServerAddress for Address {
                 (hosts.iter().map(|host| format!("redis://{host}")).collect(), Topology::Cluster)
             }
             "unix" => {
+                url.refuse_others(&["prefix", "timeout", "wait"], &["db", "user", "pass"])?;
                 // If the URL has a user, a password or a host before the path of the socket, the driver would ignore
                 // them. So they are refused here.
                 let before_path = url.place.strip_prefix("//").filter(|place| !place.starts_with('/'));
@@ -101,6 +96,7 @@ impl ServerAddress for Address {
                 (vec![format!("redis+unix:{}?{}", url.place, url.left())], Topology::Standalone)
             }
             _ => {
+                url.refuse_others(&["prefix", "timeout", "wait"], &[])?;
                 let authority = url.place.trim_start_matches('/').split('/').next().unwrap_or_default();
                 let host = authority.rsplit('@').next().unwrap_or_default();
                 let what =

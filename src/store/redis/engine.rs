@@ -147,7 +147,7 @@ impl RedisEngine {
         let granted = admissions.iter().zip(decided).filter(|(_, decided)| is_granted(decided));
         let mut to_revoke = lock(&self.to_revoke);
         to_revoke.retain(|(_, until)| now < *until);
-        to_revoke.extend(granted.map(|(admission, _)| (admission.owner(), until)));
+        to_revoke.extend(granted.map(|(admission, _)| (admission.request().owner(), until)));
     }
 
     /// Reads all keys that match the pattern, and returns the results of `parse`. A key is left out if its result is

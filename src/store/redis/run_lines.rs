@@ -36,12 +36,9 @@ impl LogEngine for RedisEngine {
 
     fn log_runs(&self, attempt: &mut Attempt<Self::Connection>, records: &[RunRecord]) -> Result<(), Failure> {
         let write = |records: &[RunRecord]| {
-            let lines = records.iter().map(|record| [record.id().to_string(), record.to_line()]);
-            LOG_RUNS
-                .call(1)
-                .arg(self.prefix.runs_key(records[0].event()))
-                .arg(lines.flatten().collect::<Vec<_>>())
-                .take()
+            let lines = records.iter().flat_map(|record| [record.id().to_string(), record.to_line()]);
+            let log = self.prefix.runs_key(records[0].event());
+            LOG_RUNS.call(1).arg(log).arg(lines.collect::<Vec<_>>()).take()
         };
         replies(attempt, records.chunk_by(|one, next| one.event() == next.event()).map(write)).map(drop)
     }

@@ -198,13 +198,11 @@ impl Failure {
 
     /// Returns this failure as the failure of a whole call. The text of a timeout then names the time limit of the
     /// call.
-    pub(crate) fn within(self, timeout: Duration) -> Self {
-        let said = if self.is_timeout() {
-            self.said.replace(NO_ANSWER, &format!("no answer within {}", ExactDuration(timeout))).into()
-        } else {
-            self.said
-        };
-        Self { said, ..self }
+    pub(crate) fn within(mut self, timeout: Duration) -> Self {
+        if self.is_timeout() {
+            self.said = self.said.replace(NO_ANSWER, &format!("no answer within {}", ExactDuration(timeout))).into();
+        }
+        self
     }
 
     pub(crate) fn into_error(self, attempted: String) -> MutexError {

@@ -69,7 +69,7 @@ impl<E: Engine> Server<E> {
         }
         match answer.map_err(|failure| self.failed(admission.attempted(), failure))? {
             Admitted::LeaseTaken(Some(own)) | Admitted::ClaimTaken(Some(own))
-                if again && own.owner() == admission.owner() =>
+                if again && own.owner() == admission.request().owner() =>
             {
                 Err(MutexError::granted_too_late(admission.attempted()))
             }

@@ -79,15 +79,8 @@ impl<'a> ServerUrl<'a> {
         let (place, options) = rest.split_once('?').unwrap_or((rest, ""));
         let has_second_question_mark = options.contains('?');
         let options = options.split('&').filter(|option| !option.is_empty()).collect();
-        let parsed = Self {
-            kind: A::KIND,
-            tls: A::TLS,
-            form: A::FORM,
-            scheme: scheme.to_ascii_lowercase(),
-            place,
-            options,
-            is_encrypted: false,
-        };
+        let (kind, tls, form, scheme) = (A::KIND, A::TLS, A::FORM, scheme.to_ascii_lowercase());
+        let parsed = Self { kind, tls, form, scheme, place, options, is_encrypted: false };
         surplus_around(url).map_or(Ok(()), |around| Err(parsed.wrong(around)))?;
         parsed.refuse_if(!url.contains(':'), format_args!("has no scheme: it begins with {}://", A::SCHEMES[0]))?;
         if let Some((last, others)) = A::SCHEMES.split_last().filter(|_| !A::SCHEMES.contains(&&*parsed.scheme)) {

@@ -46,14 +46,8 @@ impl<S: Session> SqlEngine<S> {
         let name = TableName::new(&target.namespace)?;
         let tables = Tables::new(name.as_str(), S::QUOTE, "");
         let schema = if name.as_str() == TABLE { S::SCHEMA.to_owned() } else { name.in_schema(S::SCHEMA, &tables) };
-        Ok(Self {
-            target,
-            name,
-            schema,
-            clock: Mutex::default(),
-            uncleaned: UncleanedRows::new(),
-            next_end: AtomicUsize::new(0),
-        })
+        let (uncleaned, next_end) = (UncleanedRows::new(), AtomicUsize::new(0));
+        Ok(Self { target, name, schema, clock: Mutex::default(), uncleaned, next_end })
     }
 
     pub(super) fn create_table(&self, attempt: &mut Attempt<S>) -> Result<(), Failure> {

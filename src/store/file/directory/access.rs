@@ -20,7 +20,7 @@ const SHARED_DIRECTORY: u32 = 0o2070;
 pub(crate) struct Access {
     owner: u32,
     group: u32,
-    shared: bool,
+    pub(crate) shared: bool,
 }
 
 /// The origin of a file: `Found` existed before this call, and `Made` was made by this call.
@@ -153,10 +153,6 @@ impl Access {
                 file.uid()
             )
         })
-    }
-
-    pub(crate) fn is_shared(&self) -> bool {
-        self.shared
     }
 
     fn mode(&self) -> u32 {

@@ -54,7 +54,7 @@ impl MutexLock {
             if left.is_zero() {
                 let who = who_locks(&file).map_or(String::new(), |pid| format!(" by pid {pid}"));
                 let why = format!("it is locked{who}, and a call waits at most {} s for locks", TIMEOUT.as_secs());
-                return Err(FileError::at(file.path())(io::Error::new(io::ErrorKind::TimedOut, why)));
+                return Err(FileError::at(&file.path)(io::Error::new(io::ErrorKind::TimedOut, why)));
             }
             if left < WITHOUT_PAUSES {
                 thread::yield_now();
@@ -69,14 +69,14 @@ impl MutexLock {
 impl Drop for MutexLock {
     fn drop(&mut self) {
         // An error is ignored, because the file is closed anyway.
-        let _ = self.0.unlock();
+        let _ = self.0.file.unlock();
     }
 }
 
 /// Returns the id of the process that has locked the file, if the kernel lists it.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn who_locks(file: &OpenFile) -> Option<u32> {
-    let inode = format!(":{}", file.inode());
+    let inode = format!(":{}", file.inode);
     // A line of `/proc/locks` is, for example: `1: FLOCK  ADVISORY  WRITE 4242 fe:00:131074 0 EOF`.
     let pid = |line: &str| {
         let mut fields = line.split_ascii_whitespace().skip(1);
