@@ -30,7 +30,7 @@ use leases_at_exit::ExitRelease;
 pub(super) struct Plan {
     /// The leases, by their names, so that the cost of adding a lease does not grow with their number.
     leases: BTreeMap<(MutexName, Owner), PlannedLease>,
-    /// The number of leases at which those that were released are removed: twice the number of the others.
+    /// The number of leases at which those that were released are removed: more than twice the number of the others.
     full_at: usize,
     /// Leases that were removed and may have observers, until [`take_removed`](Self::take_removed).
     removed: Vec<Arc<HeldLease>>,
@@ -162,7 +162,7 @@ impl Plan {
             }
             stays
         });
-        self.full_at = 2 * (self.leases.len() + 1);
+        self.full_at = 2 * self.leases.len() + 16;
         gone
     }
 

@@ -61,7 +61,7 @@ fn it_is_not_if_whoever_was_stopped_lost_its_lease_after_the_second_had_begun() 
     stopped(&at_its_end).fails_with("overlap");
 }
 
-/// The store was emptied under the first, which ended before its next renewal. Its release failed in another outage.
+/// Lets a run end between a loss of the store's data and its next renewal. Its release fails in another outage.
 #[test]
 fn an_overlap_after_a_loss_of_data_that_no_answer_told_is_known() {
     let unheard = "
