@@ -70,8 +70,13 @@ fn explain(case: &Case<'_>, stale: &Run<'_>, live: &Run<'_>) -> Overlap {
     // The stale run notices a loss at the store with its next renewal, or at its deadline if that fails.
     let knows = live.start + if was_taken { nanoseconds(case.history.term) } else { 0 };
     let is_fenced = match stale.life.end {
-        // A killed process could not be cancelled. A command that lives on has no such excuse.
-        End::Killed(at) if !stale.ended => at <= knows + case.slack() && !case.history.outlives,
+        // A killed process could not be cancelled, if it was killed soon after it continued. A command that lives on has
+        // no such excuse.
+        End::Killed(at) if !stale.ended => {
+            let stops = case.assaults(stale.life.pid, stale.start, at).filter(|fault| fault.kind == Kind::Stopped);
+            let goes_on = stops.map(|fault| fault.until).max().unwrap_or_default();
+            at <= knows.max(goes_on) + case.slack() && !case.history.outlives
+        }
         _ => {
             // A stopped process ends its run only after it continues.
             let goes_on = case.assaults(stale.life.pid, stale.start, stale.last).map(|fault| fault.until).max();

@@ -158,6 +158,9 @@ fn an_overlap_that_ends_with_a_kill_is_found() {
     killed(100).fails_with("overlap");
     // The run had no time to be cancelled.
     assert_eq!(overlaps(&judge(&killed(4100).0)), [0, 1, 0]);
+    let stopped_until = |until| killed(3100).with(Kind::Stopped, 10, until, Some(1));
+    assert_eq!(overlaps(&judge(&stopped_until(4900).0)), [0, 1, 0]);
+    stopped_until(3200).fails_with("overlap");
 }
 
 #[test]
