@@ -53,8 +53,9 @@ pub(crate) fn run_planned(planned: Vec<PlannedRun<'_>>) -> Vec<Entry> {
 }
 
 fn run_all<'a>(planned: &'a [PlannedRun<'a>]) {
-    let loops = loops_of(planned);
-    let queues: Vec<PlannedRuns<'_, 'a>> = loops.iter().map(|runs| Mutex::new(runs.iter())).collect();
+    let runs = loops_of(planned);
+    let queues: Vec<PlannedRuns<'_, 'a>> = runs.iter().map(|runs| Mutex::new(runs.iter())).collect();
+    let loops = || runs.iter().zip(&queues);
     thread::scope(|scope| {
         let run = move |(runs, queue): (&Vec<&'a PlannedRun<'a>>, &PlannedRuns<'_, 'a>)| {
             if runs.len() > 1 && are_in_background(runs) {
@@ -64,9 +65,9 @@ fn run_all<'a>(planned: &'a [PlannedRun<'a>]) {
             }
         };
         // The caller's thread runs the first loop, and each loop for which no thread could be started.
-        let mut left: Vec<_> = loops.iter().zip(&queues).take(1).collect();
-        let shared = loops.iter().zip(&queues).filter(|(runs, _)| runs.len() > BATCH_SIZE && are_in_background(runs));
-        for runs in loops.iter().zip(&queues).skip(1).chain(shared) {
+        let mut left: Vec<_> = loops().take(1).collect();
+        let shared = loops().filter(|(runs, _)| runs.len() > BATCH_SIZE && are_in_background(runs));
+        for runs in loops().skip(1).chain(shared) {
             if !start_thread(scope, "soloist", move || run(runs)) {
                 left.push(runs);
             }
