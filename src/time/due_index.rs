@@ -160,20 +160,10 @@ impl Group {
             due.extend((0..self.times.len()).filter(is_due).map(|at| (self.events[at], tick)));
             return;
         }
-        let now = CivilMinute::of(&tick.local());
-        // The search works in blocks, with two passes for each block. The first pass visits all times, without branches
-        // that the processor could mispredict. The second pass visits only the candidates.
-        for (block, start) in self.minutes.chunks(64).zip((0..).step_by(64)) {
-            let mut candidates = 0_u64;
-            for (at, minutes) in block.iter().enumerate() {
-                candidates |= u64::from(minutes & now.minute() != 0) << at;
-            }
-            while candidates != 0 {
-                let at = start + candidates.trailing_zeros() as usize;
-                candidates &= candidates - 1;
-                if self.times[at].include(&now) {
-                    due.push((self.events[at], tick));
-                }
+        let now = CivilMinute::of(&tick.local().naive_local());
+        for (at, minutes) in self.minutes.iter().enumerate() {
+            if minutes & now.minute() != 0 && self.times[at].include(&now) {
+                due.push((self.events[at], tick));
             }
         }
     }
