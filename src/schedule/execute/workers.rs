@@ -23,9 +23,10 @@ const LINGER: Duration = Duration::from_millis(10);
 /// The worker threads of a loop, and the runs that the loop has given them.
 pub(super) struct Workers<'scope, 'env, 'a> {
     pool: Arc<Pool<'scope, 'env, 'a>>,
-    /// The workers end when the loop drops this sender, also after a panic.
-    queue: Sender<ActiveRun<'a>>,
-    performed: Receiver<ActiveRun<'a>>,
+    /// The workers end when the loop drops this sender, also after a panic. The runs are boxed, because the channel
+    /// clears room for 31 messages at a time.
+    queue: Sender<Box<ActiveRun<'a>>>,
+    performed: Receiver<Box<ActiveRun<'a>>>,
     /// The number of runs that wait in the queue, or that a worker performs.
     unfinished: usize,
     /// The runs whose tasks are futures, and the runs that wait for a retry.
@@ -85,7 +86,7 @@ impl<'scope, 'env, 'a: 'scope> Workers<'scope, 'env, 'a> {
             return self.take_back(run);
         }
         self.unfinished += 1;
-        let _ = self.queue.send(run); // The pool has a receiver, so this can't fail.
+        let _ = self.queue.send(Box::new(run)); // The pool has a receiver, so this can't fail.
         self.pool.grow();
     }
 
@@ -94,7 +95,7 @@ impl<'scope, 'env, 'a: 'scope> Workers<'scope, 'env, 'a> {
         let Ok(mut run) = self.pool.queued.try_recv() else { return false };
         self.unfinished -= 1;
         run.perform();
-        self.take_back(run);
+        self.take_back(*run);
         true
     }
 
@@ -111,7 +112,7 @@ impl<'scope, 'env, 'a: 'scope> Workers<'scope, 'env, 'a> {
     fn hear(&mut self) {
         while let Ok(performed) = self.performed.try_recv() {
             self.unfinished -= 1;
-            self.take_back(performed);
+            self.take_back(*performed);
         }
         self.awaited.take_ended().into_iter().for_each(|run| self.perform(run));
     }
@@ -120,8 +121,8 @@ impl<'scope, 'env, 'a: 'scope> Workers<'scope, 'env, 'a> {
 /// The data that the loop and its worker threads share.
 struct Pool<'scope, 'env, 'a> {
     scope: &'scope Scope<'scope, 'env>,
-    queued: Receiver<ActiveRun<'a>>,
-    performed: Sender<ActiveRun<'a>>,
+    queued: Receiver<Box<ActiveRun<'a>>>,
+    performed: Sender<Box<ActiveRun<'a>>>,
     /// The number of workers that wait for a run, or are starting.
     idle: AtomicUsize,
     threads: AtomicUsize,
