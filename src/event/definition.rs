@@ -122,20 +122,24 @@ impl Definition {
         here.chain((0..self.filters.len()).map(|at| named(&self.filters, at))).collect()
     }
 
-    /// Returns the name and the term of the claim on `occurrence`, and its claim window. `None`: the event makes no
-    /// claims.
+    /// Returns the window of the claim on `occurrence`. `None`: the event makes no claims.
     ///
     /// The window begins with the tick of the run. The run may request its claim only within the window: after the
     /// window, the claim of a server that has run the occurrence may have expired. With `catch_up`, the window also
     /// covers the time in which other servers read the claim to find missed occurrences.
-    pub(crate) fn claim(&self, occurrence: DateTime<Utc>) -> Option<((MutexName, Term), Duration)> {
-        let Self { name, timetable, protection, claim_window, .. } = self;
-        let claim = protection.claim?;
-        let window = match self.catch_up.as_ref().filter(|catch_up| catch_up.window + MINUTE > *claim_window) {
-            Some(catch_up) => catch_up.claim_lookup_time(timetable, occurrence).max(*claim_window),
-            None => *claim_window,
-        };
-        Some((claim.name_and_term(&protection.mutex, name, occurrence, timetable, window), window))
+    pub(crate) fn window_of_claim(&self, occurrence: DateTime<Utc>) -> Option<Duration> {
+        self.protection.claim?;
+        let usual = self.claim_window;
+        Some(match self.catch_up.as_ref().filter(|catch_up| catch_up.window + MINUTE > usual) {
+            Some(catch_up) => catch_up.claim_lookup_time(&self.timetable, occurrence).max(usual),
+            None => usual,
+        })
+    }
+
+    /// Returns the name and the term of the claim on `occurrence`. `None`: the event makes no claims.
+    pub(crate) fn claim(&self, occurrence: DateTime<Utc>) -> Option<(MutexName, Term)> {
+        let (Self { name, timetable, protection, .. }, window) = (self, self.window_of_claim(occurrence)?);
+        Some(protection.claim?.name_and_term(&protection.mutex, name, occurrence, timetable, window))
     }
 
     pub(crate) fn has_windows(&self) -> bool {

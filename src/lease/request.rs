@@ -113,8 +113,8 @@ impl LeaseRequest {
     }
 
     /// Returns this request with this label.
-    pub(crate) fn labelled(self, label: Option<&Arc<Label>>) -> Self {
-        Self { label: label.cloned(), ..self }
+    pub(crate) fn labelled(self, label: Option<Arc<Label>>) -> Self {
+        Self { label, ..self }
     }
 
     /// Returns this request with the occurrence of the run, which the [holder](crate::store::Holder::occurrence) then

@@ -69,12 +69,11 @@ pub(super) fn add_admissions(
     }
     let protection = &planned.event.protection;
     // All admissions of the run have the same claim. A claim is granted only once, so the run gets only one slot.
-    let has_own_claim = planned.claim.is_none() && protection.slots.len() > 1;
-    let own_claim = has_own_claim.then(|| protection.claim_of_one_attempt());
-    let claim = planned.claim.as_ref().or(own_claim.as_ref());
+    let own_claim = || (protection.slots.len() > 1).then(|| protection.claim_of_one_attempt());
+    let claim = planned.claim().or_else(own_claim);
     for slot in &protection.slots {
         let lease = protection.lease.map(|lease| planned.request(slot.clone(), lease.term));
-        let admission = match (lease, claim) {
+        let admission = match (lease, &claim) {
             (None, None) => continue,
             (Some(lease), None) => Admission::lease_only(lease),
             (None, Some((claim, term))) => Admission::claim_only(planned.request(claim.clone(), *term)),

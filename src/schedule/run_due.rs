@@ -212,7 +212,7 @@ impl Schedule {
         let zone = &event.timetable.zone;
         let first = zone.first_showing(zone.at(now).naive_local());
         let Some(due) = self.last_due(name, first).ok().flatten().filter(|_| first < now) else { return Ok(false) };
-        event.claim(due).map_or(Ok(false), |((claim, _), _)| event.store.mutex.exists(&claim))
+        event.claim(due).map_or(Ok(false), |(claim, _)| event.store.mutex.exists(&claim))
     }
 
     /// Runs one event on the caller's thread, outside of a tick.

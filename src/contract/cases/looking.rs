@@ -137,7 +137,7 @@ pub(super) fn the_holder_tells_its_application_and_its_instance<H: Harness>(subj
         let [application, instance] = [application, instance].map(|part| Some(part.into()));
         let (timetable, reason) = (Some("daily at 02:30, UTC".into()), Some("a (good) reason".into()));
         let label = Arc::new(Label { application, instance, timetable, reason });
-        let lease = subject.request(&name).labelled(Some(&label));
+        let lease = subject.request(&name).labelled(Some(label.clone()));
         let both = Admission::both(lease.clone(), lease.with(claim.clone(), long()));
         let Admitted::Granted(grant) = subject.admit(&both) else {
             broken("a free lease and a free claim are granted", &name, "the admission was refused")

@@ -81,7 +81,7 @@ impl TakenClaims {
         // Some stores send a request for each name, so only a few names are read after the first loss.
         let count = 10_usize.saturating_pow(self.losses).min(BATCH_SIZE);
         let next = planned.iter().enumerate().skip(at + 1).filter(|(_, run)| run.store.id == lost.store.id);
-        let claims = next.filter_map(|(at, run)| Some((at, run.claim.as_ref()?.0.clone())));
+        let claims = next.filter_map(|(at, run)| Some((at, run.claim()?.0)));
         let (places, names): (Vec<usize>, Vec<_>) = claims.take(count).unzip();
         if names.is_empty() {
             return;

@@ -251,14 +251,14 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         let PlannedRun { event, .. } = self.planned;
         let waiter = queue_markers::waiter(&event.protection.mutex, &event.name, self.planned.id.occurrence);
         let runs = event.protection.leases();
-        let claim = self.planned.claim.as_ref().map(|(name, _)| name);
+        let claim = &self.planned.claim().map(|(name, _)| name);
         let mut names = [&self.queue.places, runs].concat();
-        names.extend([Some(&waiter), claim].into_iter().flatten().cloned());
+        names.extend([waiter.clone()].into_iter().chain(claim.clone()));
         for race in 0..MOST_RACES {
             run_admission::refuse_without_store(self.planned)?;
             let (running, mut held): (Vec<_>, Vec<_>) =
                 self.read(&names)?.into_iter().partition(|held| runs.contains(held.name()));
-            if let Some(at) = held.iter().position(|held| Some(held.name()) == claim) {
+            if let Some(at) = held.iter().position(|held| Some(held.name()) == claim.as_ref()) {
                 return Err(SkipReason::RanElsewhere(held.swap_remove(at).into_holder()));
             }
             if let Some(at) = held.iter().position(|held| *held.name() == waiter) {

@@ -76,7 +76,7 @@ impl Schedule {
     }
 
     fn create_pause(&self, mark: &MutexName, term: Term, why: Option<&str>) -> Result<bool, MutexError> {
-        let request = LeaseRequest::new(mark.clone(), term, &self.clock).labelled(self.label.as_ref());
+        let request = LeaseRequest::new(mark.clone(), term, &self.clock).labelled(self.label.clone());
         let request = match why {
             Some(why) => request.because(why),
             None => request,

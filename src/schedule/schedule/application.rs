@@ -178,5 +178,5 @@ fn own_names(event: &Definition, now: DateTime<Utc>) -> impl Iterator<Item = Mut
     let latest = oldest.filter(|_| protection.claim.is_some());
     let latest = latest.and_then(|oldest| event.starts(oldest).take_while(|start| start.at <= now).last());
     let claim = latest.and_then(|start| event.claim(start.occurrence));
-    leases.into_iter().chain(claim.map(|((name, _), _)| name))
+    leases.into_iter().chain(claim.map(|(name, _)| name))
 }

@@ -67,7 +67,7 @@ fn find_missed(candidates: &[PlannedRun<'_>]) -> Result<Vec<bool>, MutexError> {
         queue_markers::waiter(&event.protection.mutex, &event.name, planned.tick.occurrence())
     };
     let waiters: Vec<_> = candidates.iter().filter(|planned| planned.queue().is_some()).map(waiter).collect();
-    let claims: Vec<_> = candidates.iter().filter_map(|planned| Some(planned.claim.as_ref()?.0.clone())).collect();
+    let claims: Vec<_> = candidates.iter().filter_map(|planned| Some(planned.claim()?.0)).collect();
     let names: Vec<_> = waiters.iter().chain(&claims).cloned().collect();
     let attempted = || format!("look for missed occurrences of {}", event.name);
     let held = context.outages.ask(store, attempted, |mutex| mutex.held(Names::Each(&names)))?;
@@ -152,7 +152,7 @@ impl PlannedRun<'_> {
 /// Returns the admission that writes the marker `marker`. A marker has no end.
 fn marker_admission(marker: &MutexName, context: &TickContext<'_>) -> Admission {
     let request = LeaseRequest::new(marker.clone(), Term::MAX, &context.schedule.clock);
-    Admission::claim_only(request.labelled(context.label.as_ref()))
+    Admission::claim_only(request.labelled(context.label.clone()))
 }
 
 /// Writes the markers of these events to their stores in batches. Leaves out the markers that the stores are known to

@@ -28,7 +28,7 @@ pub(crate) struct PlannedRun<'a> {
     pub(crate) event: &'a Definition,
     pub(crate) history: &'a EventHistory,
     pub(crate) tick: Tick,
-    /// The time from the occurrence to the tick, without the delay by a jitter.
+    /// The time from the occurrence to the tick, without the delay by a jitter. Zero for a run that was started by hand.
     pub(crate) lateness: Duration,
     /// The result of the check for a missed occurrence. `None`: the event is due in this tick.
     pub(crate) missed: Option<Missed>,
@@ -39,14 +39,9 @@ pub(crate) struct PlannedRun<'a> {
     pub(crate) clock: &'a Clock,
     /// Whether the run needs an admission by the store.
     pub(crate) asks_store: bool,
-    /// The claim of the run, with its term. `None`: the run makes no claim, for example because it was started by hand.
-    pub(crate) claim: Option<(MutexName, Term)>,
     /// The claim window. `None`: the run makes no claim for the timetable. Such a claim shows other servers that the
     /// occurrence was run.
     pub(crate) claim_window: Option<Duration>,
-    /// The label of the run's requests. If the run makes a claim for the timetable, the label has the timetable, so that
-    /// other servers can compare it with their own.
-    pub(crate) label: Option<Arc<Label>>,
     /// The places in the queue of the event. While an occurrence waits in one of them, the run is not admitted.
     pub(crate) places: &'a [MutexName],
     /// The markers that pause the run: the marker of the schedule, and the marker of the event. `None`: the run can't
@@ -66,28 +61,12 @@ impl<'a> PlannedRun<'a> {
         let TickContext { schedule, registry, .. } = context;
         let (event, history) = (&*registry.events[event], &*registry.histories[event]);
         let (store, protection) = (&event.store, &event.protection);
-        let (mut occurrence, mut places) = (tick.occurrence(), &[][..]);
-        let (claim, claim_window) = match context.started_by {
-            StartedBy::Timetable => event.claim(occurrence).unzip(),
-            StartedBy::Backfill(claims) => {
-                (Some(claims.name_and_term(&protection.mutex, &event.name, occurrence)), None)
-            }
-            StartedBy::Caller => (None, None),
-        };
-        if matches!(context.started_by, StartedBy::Caller) {
-            occurrence = tick.now();
-        } else if let Some(queue) = &protection.queue {
-            places = &queue.places;
-        }
-        let label = match &event.claimed_timetable {
-            Some(timetable) if claim_window.is_some() => {
-                let (timetable, of_tick) = (Some(Arc::clone(timetable)), context.label.as_deref());
-                Some(Arc::new(Label { timetable, ..of_tick.cloned().unwrap_or_default() }))
-            }
-            _ => context.label.clone(),
-        };
         let is_backfill = matches!(context.started_by, StartedBy::Backfill(_));
-        let asks_store = protection.lease.is_some() || claim.is_some();
+        let is_by_hand = matches!(context.started_by, StartedBy::Caller);
+        let occurrence = if is_by_hand { tick.now() } else { tick.occurrence() };
+        let queue = protection.queue.as_ref().filter(|_| !is_by_hand);
+        let claim_window = event.window_of_claim(occurrence).filter(|_| !is_by_hand && !is_backfill);
+        let asks_store = protection.lease.is_some() || claim_window.is_some() || is_backfill;
         let checked = context.pauses.as_ref().filter(|_| !event.even_when_paused);
         let own_pause = |of_schedule: &MutexName| of_schedule.mark(Arc::clone(&event.name), EVENT_PAUSED);
         Self {
@@ -102,15 +81,37 @@ impl<'a> PlannedRun<'a> {
             store,
             clock: &schedule.clock,
             asks_store,
-            claim,
             claim_window,
-            label,
-            places,
+            places: queue.map_or(&[], |queue| &queue.places),
             pauses: checked.map(|PauseCheck { of_schedule, .. }| [of_schedule.clone(), own_pause(of_schedule)]),
             admission_checks_pauses: asks_store
                 && event.filters.is_empty()
                 && checked.is_some_and(|checked| checked.store.id == store.id),
             result: OnceLock::new(),
+        }
+    }
+
+    /// Returns the claim of the run, with its term. `None`: the run makes no claim, for example because it was started
+    /// by hand.
+    pub(crate) fn claim(&self) -> Option<(MutexName, Term)> {
+        let (Definition { name, protection, .. }, occurrence) = (self.event, self.id.occurrence);
+        match self.context.started_by {
+            StartedBy::Timetable => self.event.claim(occurrence),
+            StartedBy::Backfill(claims) => Some(claims.name_and_term(&protection.mutex, name, occurrence)),
+            StartedBy::Caller => None,
+        }
+    }
+
+    /// Returns the label of the run's requests. If the run makes a claim for the timetable, the label has the timetable,
+    /// so that other servers can compare it with their own.
+    fn label(&self) -> Option<Arc<Label>> {
+        let of_tick = &self.context.label;
+        match &self.event.claimed_timetable {
+            Some(timetable) if self.claim_window.is_some() => {
+                let timetable = Some(Arc::clone(timetable));
+                Some(Arc::new(Label { timetable, ..of_tick.as_deref().cloned().unwrap_or_default() }))
+            }
+            _ => of_tick.clone(),
         }
     }
 
@@ -123,7 +124,7 @@ impl<'a> PlannedRun<'a> {
     /// Returns a request to the run's store, for a lease, a claim or a marker of this name. The holder of the name then
     /// shows the occurrence, unless the run was started by hand.
     pub(crate) fn request(&self, name: MutexName, term: Term) -> LeaseRequest {
-        let request = LeaseRequest::new(name, term, self.clock).labelled(self.label.as_ref());
+        let request = LeaseRequest::new(name, term, self.clock).labelled(self.label());
         match self.context.started_by {
             StartedBy::Caller => request,
             StartedBy::Timetable | StartedBy::Backfill(_) => request.for_occurrence(self.id.occurrence),
@@ -173,8 +174,8 @@ impl<'a> PlannedRun<'a> {
     /// Claims the occurrence without running it. If the claim fails, another server that is late may still run the
     /// occurrence. A permit is not taken, because a later occurrence of its period may use the permit.
     pub(crate) fn claim_without_running(&self) {
-        if let Some((claim, term)) = self.claim.as_ref().filter(|(claim, _)| claim.occurrence().is_some()) {
-            let admission = Admission::claim_only(self.request(claim.clone(), *term));
+        if let Some((claim, term)) = self.claim().filter(|(claim, _)| claim.occurrence().is_some()) {
+            let admission = Admission::claim_only(self.request(claim, term));
             let attempted = || format!("claim the occurrence of {}", self.event.name);
             let _ = self.context.outages.ask(self.store, attempted, |mutex| admission.ask(mutex));
         }
