@@ -6,8 +6,9 @@
 //! marker is read about once a second. For any other run, the marker is read after each renewal of the lease, because
 //! an operator can ask the run to stop. If such a run ends before its first renewal, nothing is read.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::mem;
+use std::ptr;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -15,7 +16,6 @@ use super::held_lease::{HeldBy, HeldLease};
 use crate::base::error::MutexError;
 use crate::lease::holder::Holder;
 use crate::lease::name::MutexName;
-use crate::lease::owner::Owner;
 use crate::lease::term::{Renewal, Term};
 use crate::outcome::run_record::RunId;
 use crate::store::event_mutex::EventMutex;
@@ -28,9 +28,10 @@ use leases_at_exit::ExitRelease;
 /// The leases that this process holds in one store, with the jobs that are planned for them.
 #[derive(Default)]
 pub(super) struct Plan {
-    /// The leases, by their names, so that the cost of adding a lease does not grow with their number.
-    leases: BTreeMap<(MutexName, Owner), PlannedLease>,
-    /// The number of leases at which those that were released are removed: more than twice the number of the others.
+    /// The leases of each name, so that the cost of adding a lease does not grow with their number. Nearly every name has
+    /// one lease.
+    leases: HashMap<MutexName, Vec<PlannedLease>>,
+    /// The number of names at which released leases are removed: more than twice the number of the others.
     full_at: usize,
     /// Leases that were removed and may have observers, until [`take_removed`](Self::take_removed).
     removed: Vec<Arc<HeldLease>>,
@@ -145,31 +146,34 @@ impl Plan {
             let released = self.take_leases(HeldLease::was_released);
             self.removed.extend(released);
         }
-        let (key, held) = ((lease.name().clone(), lease.owner()), Arc::clone(held));
+        let (name, held) = (lease.name().clone(), Arc::clone(held));
         let planned =
             PlannedLease { held, store, renewal, read_at, is_being_read: false, waits: false, is_shortened: false };
-        self.leases.insert(key, planned);
+        let of_name = self.leases.entry(name).or_default();
+        self.removed.extend(take_gone(of_name, HeldLease::was_released));
+        of_name.push(planned);
         (Ok(()), Some(if self.exits_on.is_some() { Moment::BEGINNING } else { due }))
     }
 
     /// Removes the leases for which `is_gone` returns `true`, and returns them.
     fn take_leases(&mut self, is_gone: impl Fn(&HeldLease) -> bool) -> Vec<Arc<HeldLease>> {
         let mut gone = Vec::new();
-        self.leases.retain(|_, PlannedLease { held, .. }| {
-            let stays = !is_gone(held);
-            if !stays {
-                gone.push(Arc::clone(held));
-            }
-            stays
+        self.leases.retain(|_, of_name| {
+            gone.extend(take_gone(of_name, &is_gone));
+            !of_name.is_empty()
         });
         self.full_at = 2 * self.leases.len() + 16;
         gone
     }
 
+    fn all(&self) -> impl Iterator<Item = &PlannedLease> + Clone {
+        self.leases.values().flatten()
+    }
+
     /// Returns the jobs that are planned for a lease. `None`: the lease was removed.
     fn planned(&mut self, held: &HeldLease) -> Option<&mut PlannedLease> {
         let lease = held.lease()?;
-        self.leases.get_mut(&(lease.name().clone(), lease.owner()))
+        self.leases.get_mut(lease.name())?.iter_mut().find(|planned| ptr::eq(Arc::as_ptr(&planned.held), held))
     }
 
     /// Returns the leases that were removed since the last call. The caller drops them without holding a lock.
@@ -179,7 +183,7 @@ impl Plan {
 
     /// Returns a handle to the store. `None`: all users of the store have dropped their handles.
     pub(super) fn store(&self) -> Option<Arc<dyn EventMutex>> {
-        self.leases.values().find_map(|planned| planned.store.upgrade())
+        self.all().find_map(|planned| planned.store.upgrade())
     }
 
     /// Plans an immediate renewal of the lease `name`, because the store may have lost the lease. Returns the holder of
@@ -187,8 +191,7 @@ impl Plan {
     /// is never renewed.
     pub(super) fn doubt(&mut self, name: &MutexName, now: Moment) -> Option<Holder> {
         let mut holder = None;
-        let of_this_name = self.leases.range_mut((name.clone(), Owner::MIN)..).take_while(|((of, _), _)| of == name);
-        for (_, PlannedLease { held, renewal, .. }) in of_this_name {
+        for PlannedLease { held, renewal, .. } in self.leases.get_mut(name).into_iter().flatten() {
             if let Some(renewal) = renewal
                 && held.deadline_at(now).is_some()
             {
@@ -240,7 +243,7 @@ impl Plan {
 
     /// Returns whether a lease must be released or shortened when the process exits.
     pub(super) fn has_leases(&self) -> bool {
-        self.leases.values().any(|planned| !planned.held.was_released())
+        self.all().any(|planned| !planned.held.was_released())
     }
 
     /// Returns the next step. If the renewal of a lease is due, all leases with its term and its observers are renewed
@@ -261,7 +264,7 @@ impl Plan {
     fn release_at_exit(&mut self, now: Moment) -> Option<ExitRelease> {
         let exits_on = self.exits_on?;
         let mut release = ExitRelease::default();
-        for PlannedLease { held, waits, is_shortened, .. } in self.leases.values_mut() {
+        for PlannedLease { held, waits, is_shortened, .. } in self.leases.values_mut().flatten() {
             let Some(deadline) = held.deadline_at(now) else { continue };
             if *waits || held.is_running_on(exits_on) {
                 release.release(held);
@@ -292,7 +295,7 @@ impl Plan {
     }
 
     fn due_renewals(&self, now: Moment) -> Option<DueRenewals> {
-        let renewed = self.leases.values().filter(|_| self.exits_on.is_none());
+        let renewed = self.all().filter(|_| self.exits_on.is_none());
         let renewed = renewed.filter_map(|planned| Some((&planned.held, planned.renewal.as_ref()?)));
         let (of_first, first) = renewed.clone().min_by_key(|(_, renewal)| renewal.due)?;
         if first.due > now {
@@ -313,7 +316,7 @@ impl Plan {
             return Vec::new();
         }
         let mut reads = Vec::new();
-        for PlannedLease { held, read_at, is_being_read, .. } in self.leases.values_mut() {
+        for PlannedLease { held, read_at, is_being_read, .. } in self.leases.values_mut().flatten() {
             *is_being_read = read_at.take_if(|read_at| *read_at <= now).is_some();
             if *is_being_read {
                 reads.push(Arc::clone(held));
@@ -326,7 +329,7 @@ impl Plan {
     /// Returns the time of the next job. A deadline counts as a job, too, because a loss is reported as soon as the
     /// deadline passes.
     fn next_due(&self) -> Option<Moment> {
-        let leases = self.leases.values().flat_map(|planned| {
+        let leases = self.all().flat_map(|planned| {
             let renewal = planned.renewal.as_ref().map(|renewal| renewal.due);
             let read_at = planned.read_at.filter(|_| !self.is_reading);
             let due = renewal.into_iter().chain(read_at).filter(|_| self.exits_on.is_none());
@@ -367,14 +370,22 @@ impl Plan {
     /// Returns the time of the next read, or `None` if no read is planned.
     pub(super) fn read_ended(&mut self, is_answered: bool, now: Moment) -> Option<Moment> {
         self.is_reading = false;
-        for PlannedLease { held, read_at, is_being_read, waits, .. } in self.leases.values_mut() {
+        for PlannedLease { held, read_at, is_being_read, waits, .. } in self.leases.values_mut().flatten() {
             let again = !is_answered || *waits || held.by == HeldBy::ReplaceableRun;
             if mem::take(is_being_read) && again && !held.is_asked_to_stop() {
                 *read_at = Some(now.plus(about_a_second()));
             }
         }
-        self.leases.values().filter_map(|planned| planned.read_at).min()
+        self.all().filter_map(|planned| planned.read_at).min()
     }
+}
+
+/// Removes the leases for which `is_gone` returns `true`, and returns them.
+fn take_gone(
+    leases: &mut Vec<PlannedLease>,
+    is_gone: impl Fn(&HeldLease) -> bool,
+) -> impl Iterator<Item = Arc<HeldLease>> {
+    leases.extract_if(.., move |planned| is_gone(&planned.held)).map(|planned| planned.held)
 }
 
 fn non_empty<T>(list: Vec<T>) -> Option<Vec<T>> {
