@@ -23,24 +23,22 @@ use crate::base::per_process::PerProcess;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Owner {
-    process: Uuid,
+    id: Uuid,
     pid: u32,
-    serial: u64,
 }
 
 impl Owner {
-    /// The lowest of all owners. No lease has this owner.
-    pub(crate) const MIN: Self = Self { process: Uuid::nil(), pid: 0, serial: 0 };
-
-    /// Makes a new owner. It consists of a random id of this process, the process id, and a counter.
+    /// Makes a new owner. It consists of an id and the process id. The ids of a process count upwards from a random
+    /// number of 122 bits, so that the ids of two processes differ.
     ///
-    /// A child process made by `fork` gets another random id. A copy of the parent's random id would not be enough,
-    /// because two children, one after the other, can have equal process ids.
+    /// A child process made by `fork` counts from another random number. A copy of the parent's random number would not
+    /// be enough, because two children, one after the other, can have equal process ids.
     pub fn unique() -> Self {
-        static PROCESS: PerProcess<OnceLock<(Uuid, u32)>> = PerProcess::new();
-        static SERIAL: AtomicU64 = AtomicU64::new(1);
-        let (process, pid) = *PROCESS.get().get_or_init(|| (Uuid::new_v4(), std::process::id()));
-        Self { process, pid, serial: SERIAL.fetch_add(1, Ordering::Relaxed) }
+        static PROCESS: PerProcess<OnceLock<(u128, u32)>> = PerProcess::new();
+        static MADE: AtomicU64 = AtomicU64::new(1);
+        let (first, pid) = *PROCESS.get().get_or_init(|| (Uuid::new_v4().as_u128(), std::process::id()));
+        let id = first.wrapping_add(MADE.fetch_add(1, Ordering::Relaxed).into());
+        Self { id: Uuid::from_u128(id), pid }
     }
 
     /// Returns the process id of the owner, on its host.
@@ -51,7 +49,7 @@ impl Owner {
 
 impl fmt::Display for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}-{}", self.process.simple(), self.pid, self.serial)
+        write!(f, "{}-{}", self.id.simple(), self.pid)
     }
 }
 
@@ -67,13 +65,8 @@ impl FromStr for Owner {
     /// Parses the text of `Display`, so that a store can keep an owner as text.
     fn from_str(text: &str) -> Result<Self, InvalidOwner> {
         let parse = || {
-            let mut parts = text.split('-');
-            let owner = Self {
-                process: Uuid::try_parse(parts.next().filter(|process| process.len() == 32)?).ok()?,
-                pid: parts.next()?.parse().ok()?,
-                serial: parts.next()?.parse().ok()?,
-            };
-            parts.next().is_none().then_some(owner)
+            let (id, pid) = text.split_once('-').filter(|(id, _)| id.len() == 32)?;
+            Some(Self { id: Uuid::try_parse(id).ok()?, pid: pid.parse().ok()? })
         };
         parse().ok_or(InvalidOwner)
     }
@@ -97,7 +90,7 @@ mod tests {
         let owner = Owner::unique();
         assert_eq!(owner.to_string().parse(), Ok(owner));
         let text = owner.to_string();
-        for wrong in ["", "-", "a-1-2", &text[1..], &format!("{text}-1"), &text.replace('-', "")] {
+        for wrong in ["", "-", "a-1", &text[1..], &format!("{text}-1"), &text.replace('-', "")] {
             assert_eq!(wrong.parse::<Owner>(), Err(InvalidOwner), "{wrong}");
         }
     }
