@@ -150,8 +150,9 @@ impl Out {
 fn has_arrived(stream: &TcpStream) -> bool {
     const ESTABLISHED: &str = "01";
 
-    let port = |address: io::Result<SocketAddr>| format!(":{:04X}", address.expect("it is connected").port());
-    let (here, there) = (port(stream.local_addr()), port(stream.peer_addr()));
+    let port = |address: SocketAddr| format!(":{:04X}", address.port());
+    let Ok(there) = stream.peer_addr().map(port) else { return true }; // The other end has reset the connection.
+    let here = stream.local_addr().map(port).expect("it is connected");
     let table = std::fs::read_to_string("/proc/net/tcp").expect("there is one");
     let rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     let mut of_the_other = rows.filter(|row| row.len() > 4 && row[1].ends_with(&there) && row[2].ends_with(&here));
