@@ -13,7 +13,7 @@ use crate::ticks::callback;
 const BATCH: usize = 100;
 const TERM: &str = "60000"; // milliseconds
 /// The last part of an entry, after owner and token. It is about as long as in an entry of soloist.
-const ENTRY: &str = " term=60000 since=2026-03-01T12:00:00.000Z pid=4711 host=web-1";
+const ENTRY: &str = " term=60000 since=2026-03-01T12:00:00.000Z host=web-1";
 
 pub(crate) struct RawRedis {
     clients: Clients,
@@ -54,7 +54,7 @@ impl RawRedis {
             nothing: load("return 1"),
         };
         let clients = Clients { driver, socket, parser: Parser::new(), request: Vec::new() };
-        Self { clients, scripts, owner: format!("2f4a9f0e8f0b4b0c9a570e7a6f3d51c8-{}-1", std::process::id()) }
+        Self { clients, scripts, owner: format!("2f4a9f0e8f0b4b0c9a570e7a6f3d51c8-{}", std::process::id()) }
     }
 
     /// Acquires the claim and the lease of each event, one event after another. Each round trip also releases the lease

@@ -84,10 +84,11 @@ use engine::RedisEngine;
 /// The prefix is the hash tag of all keys, so that all keys lie on one hash slot of a cluster.
 ///
 /// The value of a lease, claim or marker is a text such as
-/// `v1 OWNER token=1772366400000000 term=60000 since=2026-03-01T02:30:00.000Z pid=4711 host=web-1 app=shop`. In a key,
-/// each byte of a name that is not plain ASCII is written as `%XX`. So are the space and the characters
-/// `/ % { } " ' \`. To free a name by hand, delete its key, or call [`break_lease`](crate::EventMutex::break_lease). If
-/// a value does not begin with `v1`, each request for its name fails, and the value is not changed.
+/// `v1 OWNER token=1772366400000000 term=60000 since=2026-03-01T02:30:00.000Z host=web-1 app=shop`. `OWNER` ends with the
+/// process id. In a key, each byte of a name that is not plain ASCII is written as `%XX`. So are the space and the
+/// characters `/ % { } " ' \`. To free a name by hand, delete its key, or call
+/// [`break_lease`](crate::EventMutex::break_lease). If a value does not begin with `v1`, each request for its name fails,
+/// and the value is not changed.
 ///
 /// # What it promises, and what Redis does not
 ///

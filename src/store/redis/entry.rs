@@ -5,8 +5,8 @@
 //! the braces is the [hash tag](https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags) of
 //! all these keys. So they lie on one slot of a cluster, and one script can use them together.
 //!
-//! The value is `v1 OWNER token=N term=MS since=INSTANT pid=N for=OCCURRENCE host=TEXT`. Without an occurrence, `for=`
-//! is left out. `TEXT` is the rest of the value, as in `web-1 instance=blue app=shop (the table is migrated)`.
+//! The value is `v1 OWNER token=N term=MS since=INSTANT for=OCCURRENCE host=TEXT`. Without an occurrence, `for=` is left
+//! out. `TEXT` is the rest of the value, as in `web-1 instance=blue app=shop (the table is migrated)`.
 
 use std::fmt::{Display, Write};
 use std::time::Duration;
@@ -95,12 +95,12 @@ pub(super) fn millis(term: Term) -> u128 {
 }
 
 /// Returns the end of an entry, behind the owner, the token and the term: the time of the grant, as this process
-/// estimates the server's time; the process id; the occurrence; and the text about this process.
+/// estimates the server's time; the occurrence; and the text about this process.
 pub(super) fn end_of_entry(since: DateTime<Utc>, occurrence: Option<DateTime<Utc>>, label: Option<&Label>) -> String {
     let mut end = String::with_capacity(200);
     // Writing to a text never fails.
     let since = since.to_rfc3339_opts(SecondsFormat::Millis, true);
-    let _ = write!(end, " since={since} pid={}", std::process::id());
+    let _ = write!(end, " since={since}");
     if let Some(occurrence) = occurrence {
         let _ = write!(end, " for={occurrence:?}");
     }

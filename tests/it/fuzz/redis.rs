@@ -226,8 +226,8 @@ fn assert_not_granted(reply: &[u8], end: End) {
     assert!(heard.grants.is_empty(), "{:?}", heard.grants);
 }
 
-const TAKEN: &[u8] = b"*2\r\n$16\r\n1772366400000000\r\n*3\r\n$5\r\nlease\r\n$106\r\n\
-    v1 0123456789abcdef0123456789abcdef-1 token=0 term=60000 since=2026-03-01T12:00:00.000Z pid=1 host=web-1\r\n:0\r\n";
+const TAKEN: &[u8] = b"*2\r\n$16\r\n1772366400000000\r\n*3\r\n$5\r\nlease\r\n$98\r\n\
+    v1 0123456789abcdef0123456789abcdef-1 token=0 term=60000 since=2026-03-01T12:00:00.000Z host=web-1\r\n:0\r\n";
 
 #[test]
 fn a_reply_that_nobody_asked_for_is_not_the_answer_to_the_next_question() {

@@ -140,7 +140,7 @@ fn entries() -> impl Strategy<Value = Vec<u8>> {
     let since = select(vec!["2026-03-01T12:00:00.000Z", "9999-12-31T23:59:60Z", "-1", "+262142-12-31T23:59:59Z", "x"]);
     let owners = select(vec!["0123456789abcdef0123456789abcdef-1", "0-0", "", "1", "é"]);
     (owners, tokens, since).prop_map(|(owner, token, since)| {
-        format!("v1 {owner} token={token} term=60000 since={since} pid=1 host=web-1").into_bytes()
+        format!("v1 {owner} token={token} term=60000 since={since} host=web-1").into_bytes()
     })
 }
 

@@ -10,7 +10,7 @@ use super::redis::text;
 const CLAIM: &str = "{soloist}:claim/report/report/2026-03-01T12:00:00Z";
 
 fn grant(server: &Redis, token: u64) {
-    let entry = format!("v1 0123-{token} token={token} term=60000 since=2026-03-01T12:00:00.000Z pid=1 host=a");
+    let entry = format!("v1 0123-{token} token={token} term=60000 since=2026-03-01T12:00:00.000Z host=a");
     server.ask(&["SET", CLAIM, &entry, "PX", "600000"]);
 }
 
