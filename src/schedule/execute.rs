@@ -118,5 +118,9 @@ pub(crate) fn skip_planned(planned: Vec<PlannedRun<'_>>, reason: &SkipReason) ->
 }
 
 fn entries_of(mut planned: Vec<PlannedRun<'_>>) -> Vec<Entry> {
-    planned.iter_mut().map(|run| run.result.take().expect("each run has its entry")).collect()
+    let entry = |run: &mut PlannedRun<'_>| {
+        let verdict = run.verdict.take().expect("each run has its result");
+        run.entry(verdict)
+    };
+    planned.iter_mut().map(entry).collect()
 }

@@ -114,7 +114,7 @@ impl Observers {
     /// Reports a step.
     #[inline(never)]
     pub(crate) fn tell(&self, about: About<'_>, step: &Step<'_>) {
-        log(|| trace(step, about));
+        log(|| trace(step, &about));
         let Some(Observing { observers, clock, instance }) = self.0.as_deref() else { return };
         let notice = Notice { step, about, clock, instance: instance.as_ref() };
         for observer in observers {

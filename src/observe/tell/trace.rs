@@ -62,7 +62,7 @@ pub(super) fn is_subscribed() -> bool {
 
 /// Logs a step. [The book](https://docs.rs/crate/soloist/latest/source/docs/guide/logs.md) lists the fields. A message
 /// without the field `event` is inside the span of its run, and the span has the field.
-pub(super) fn trace(step: &Step<'_>, about: About<'_>) {
+pub(super) fn trace(step: &Step<'_>, about: &About<'_>) {
     let (event, occurrence) = (about.event, about.occurrence.map(|occurrence| display(Rfc3339(occurrence))));
     match *step {
         // These steps are only for observers.

@@ -43,7 +43,7 @@ pub(super) fn run_in_order<'scope, 'a: 'scope>(planned: &[&'a PlannedRun<'a>], s
                 request.admit(pending);
                 request.ask();
             }
-            None => request.ready.push(ActiveRun::unasked(pending)),
+            None => request.perform_here(ActiveRun::unasked(pending)),
         }
         let is_lost = is_asked && matches!(request.refused[..], [(_, SkipReason::RanElsewhere(_))]);
         request.refused.drain(..).for_each(|(pending, reason)| refuse_or_queue(pending, reason, scope));

@@ -21,7 +21,7 @@ use crate::outcome::run_outcome::{Ended, RunOutcome};
 use crate::outcome::run_record::RunId;
 use crate::outcome::{command_exit::CommandExit, release::Release, skip_reason::SkipReason};
 use crate::schedule::history::{LastSkip, RunningNow};
-use crate::schedule::report::{Entry, Verdict};
+use crate::schedule::report::Verdict;
 use crate::schedule::run_admission::{self, AdmittedRun};
 use crate::schedule::shutdown::shutdown_state::RunGuard;
 use crate::schedule::tick_plan::planned_run::PlannedRun;
@@ -404,19 +404,17 @@ impl<'a> ActiveRun<'a> {
 impl PlannedRun<'_> {
     /// Records the result, and notes it for `catch_up`. If the run was skipped, notifies the observers.
     fn enter(&self, verdict: Verdict) {
-        let RunId { event, occurrence, is_backfill } = self.id.clone();
         self.settle_occurrence(&verdict);
         self.compare_timetables(&verdict);
         if let Verdict::Skipped(reason) = &verdict {
+            let RunId { occurrence, is_backfill, .. } = self.id;
             self.history.skipped(LastSkip { occurrence, is_backfill, reason: reason.clone() });
             self.tell(&Step::Skipped(reason));
         }
-        let missed_by = self.missed.is_some().then_some(self.lateness);
-        let entry = Entry { event, zone: self.event.timetable.zone.clone(), occurrence, missed_by, verdict };
-        if self.context.schedule.drops_reports && entry.is_failure() {
-            print_unless_logged(&entry);
+        if self.context.schedule.drops_reports && verdict.is_failure() {
+            print_unless_logged(self.entry(verdict.clone()));
         }
-        let _ = self.result.set(entry); // Each run has one result.
+        let _ = self.verdict.set(verdict); // Each run has one result.
     }
 
     /// Compares the timetable of the event with that of the server that claimed the occurrence. Reports a difference

@@ -13,7 +13,7 @@ use crate::outcome::paused::EVENT_PAUSED;
 use crate::outcome::{run_record::RunId, skip_reason::SkipReason};
 use crate::schedule::history::EventHistory;
 use crate::schedule::pause::pause_check::{PauseCheck, RECHECK_AFTER};
-use crate::schedule::report::Entry;
+use crate::schedule::report::{Entry, Verdict};
 use crate::schedule::tick_context::{StartedBy, TickContext, outages::Outages};
 use crate::store::described_store::Store;
 use crate::store::event_mutex::admission::Admission;
@@ -51,8 +51,8 @@ pub(crate) struct PlannedRun<'a> {
     /// has the pauses, and must have no filters. (A pause counts before the filters, and filters are called before the
     /// admission. So for an event with filters, the pauses are read earlier.)
     pub(crate) admission_checks_pauses: bool,
-    /// The entry of the report, after the run has ended or was skipped.
-    pub(crate) result: OnceLock<Entry>,
+    /// The result, after the run has ended or was skipped.
+    pub(crate) verdict: OnceLock<Verdict>,
 }
 
 impl<'a> PlannedRun<'a> {
@@ -87,7 +87,7 @@ impl<'a> PlannedRun<'a> {
             admission_checks_pauses: asks_store
                 && event.filters.is_empty()
                 && checked.is_some_and(|checked| checked.store.id == store.id),
-            result: OnceLock::new(),
+            verdict: OnceLock::new(),
         }
     }
 
@@ -113,6 +113,13 @@ impl<'a> PlannedRun<'a> {
             }
             _ => of_tick.clone(),
         }
+    }
+
+    /// Makes the entry of the report.
+    pub(crate) fn entry(&self, verdict: Verdict) -> Entry {
+        let (event, zone) = (Arc::clone(&self.id.event), self.event.timetable.zone.clone());
+        let missed_by = self.missed.is_some().then_some(self.lateness);
+        Entry { event, zone, occurrence: self.id.occurrence, missed_by, verdict }
     }
 
     /// Notifies the observers of a step.
