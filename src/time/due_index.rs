@@ -161,8 +161,9 @@ impl Group {
             return;
         }
         let now = CivilMinute::of(&tick.local().naive_local());
+        let minute = now.minute();
         for (at, minutes) in self.minutes.iter().enumerate() {
-            if minutes & now.minute() != 0 && self.times[at].include(&now) {
+            if minutes & minute != 0 && self.times[at].include(&now) {
                 due.push((self.events[at], tick));
             }
         }
