@@ -122,7 +122,8 @@ impl Failure {
     /// Returns the failure of an admission that lost each race to another process.
     #[cfg(feature = "sql")]
     pub(crate) fn lost_each_race(why: &'static str) -> Self {
-        Self::new(MutexErrorKind::Unusable, AskAgain::Now, why).of_one_name()
+        let advice = "if a proxy sends reads to a replica, connect to the primary";
+        Self::new(MutexErrorKind::Unusable, AskAgain::Now, why).of_one_name().advised(advice)
     }
 
     /// Marks this failure: the request changed nothing.

@@ -9,9 +9,9 @@ use crate::store::server::engine::{Attempt, ServerConnection};
 use crate::store::server::{failure::Failure, server_builder::Target, server_url::ServerAddress};
 use crate::time::clock::moment::Moment;
 
-/// The most attempts of a request, if its transaction conflicts with another transaction each time. An admission also
-/// has at most this many attempts if it loses each race, but no read shows the rows of a winner.
-pub(super) const TRIES: u32 = 10;
+/// The most attempts of a request, if its transaction conflicts with another transaction each time. An admission has more
+/// attempts.
+const TRIES: u32 = 10;
 
 /// The columns of one row, as text.
 pub(crate) type TextRow = Vec<String>;
