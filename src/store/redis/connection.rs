@@ -6,7 +6,7 @@
 //! connection even if a forked child has it open, too.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::mem::{self, MaybeUninit};
+use std::mem::MaybeUninit;
 use std::net::{IpAddr, Shutdown, SocketAddr, ToSocketAddrs};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{OnceLock, mpsc};
@@ -219,8 +219,6 @@ trait Stream: Read + Write + Send {
 /// down.
 struct Socket {
     connected: socket2::Socket,
-    /// The time limits of a read and of a write, as the system has them.
-    limits: [Duration; 2],
     until: Moment,
     allowance: usize,
 }
@@ -260,11 +258,7 @@ impl Stream for rustls::StreamOwned<rustls::ClientConnection, Socket> {
 impl Read for Socket {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         let read = until_done(|| {
-            let [limit, _] = &mut self.limits;
-            let left = left(self.until)?;
-            if mem::replace(limit, left) != left {
-                self.connected.set_read_timeout(Some(left))?;
-            }
+            self.connected.set_read_timeout(Some(left(self.until)?))?;
             self.connected.read(bytes)
         })?;
         let left = self.allowance.checked_sub(read);
@@ -276,11 +270,7 @@ impl Read for Socket {
 impl Write for Socket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         until_done(|| {
-            let [_, limit] = &mut self.limits;
-            let left = left(self.until)?;
-            if mem::replace(limit, left) != left {
-                self.connected.set_write_timeout(Some(left))?;
-            }
+            self.connected.set_write_timeout(Some(left(self.until)?))?;
             self.connected.write(bytes)
         })
     }
@@ -305,7 +295,7 @@ fn connect(target: &Target<Address>, server: &ConnectionAddr, until: Moment) -> 
         ConnectionAddr::Unix(path) => connect_unix(&SockAddr::unix(path)?)?,
         _ => return Err(io::Error::new(ErrorKind::Unsupported, "the url names an unknown kind of socket")),
     };
-    let socket = Socket { connected, limits: [Duration::ZERO; 2], until, allowance: 0 };
+    let socket = Socket { connected, until, allowance: 0 };
     #[cfg(feature = "redis-tls")]
     if let (true, ConnectionAddr::Tcp(host, _)) = (target.address.is_encrypted, server) {
         let name = rustls::pki_types::ServerName::try_from(host.clone()).map_err(io::Error::other)?;
@@ -361,16 +351,11 @@ fn look_up(host: &str, port: u16, until: Moment) -> io::Result<Vec<SocketAddr>> 
     receiver.recv_timeout(left(until)?).map_err(|_| io::Error::from(ErrorKind::TimedOut))?
 }
 
-/// Returns the time that is left until a moment, rounded up to whole milliseconds. So the requests that follow one
-/// another mostly have equal time limits, and the system need not be told each time.
+/// Returns the time that is left until a moment.
 fn left(until: Moment) -> io::Result<Duration> {
-    let left = until.since(Clock::system().moment()).as_micros().div_ceil(1000);
-    // To the system, a time limit of zero means no limit.
-    if left == 0 {
-        Err(ErrorKind::TimedOut.into())
-    } else {
-        Ok(Duration::from_millis(u64::try_from(left).unwrap_or(u64::MAX)))
-    }
+    let left = until.since(Clock::system().moment());
+    // To the system, a time limit of less than a microsecond means no limit.
+    if left < Duration::from_micros(1) { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
 }
 
 /// Runs `attempt`, and runs it again if a signal has interrupted it.
