@@ -200,21 +200,23 @@ impl Engine for RedisEngine {
         Ok(answers)
     }
 
-    fn look(&self, attempt: &mut Attempt<Connection>, names: &[MutexName]) -> Result<Vec<FoundEntry>, Failure> {
+    fn held(&self, attempt: &mut Attempt<Connection>, names: Names<'_>) -> Result<Vec<FoundEntry>, Failure> {
+        let listed: Vec<MutexName>;
+        let each = if let Names::Each(each) = names {
+            each
+        } else {
+            let listed_at = |key: &str| self.prefix.name_at(key).filter(|name| names.contain(name));
+            listed = Vec::from_iter(self.scan(attempt, &self.prefix.pattern_of(names), listed_at)?);
+            &listed
+        };
         let mut found = Vec::new();
         // Each part is read in its own round trip, because the length of the replies in one round trip is limited.
-        for names in names.chunks(LOOKED_AT_ONCE) {
+        for names in each.chunks(LOOKED_AT_ONCE) {
             let keys: Vec<String> = names.iter().map(|name| self.prefix.key(name)).collect();
             let answers = replies(attempt, [LOOK.call(names.len()).arg(keys).take()])?;
             found.extend(looked(names, &answers[0])?);
         }
         Ok(found)
-    }
-
-    fn list(&self, attempt: &mut Attempt<Connection>, listed: Names<'_>) -> Result<Vec<FoundEntry>, Failure> {
-        let mut names = self.scan(attempt, &self.prefix.pattern_of(listed), |key| self.prefix.name_at(key))?;
-        names.retain(|name| listed.contain(name));
-        self.look(attempt, &Vec::from_iter(names))
     }
 
     fn health(&self, attempt: &mut Attempt<Connection>) -> Result<Health, Failure> {

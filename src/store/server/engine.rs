@@ -38,12 +38,9 @@ pub(crate) trait Engine: Send + Sync + Sized + 'static {
     /// and for each admission, in their order.
     fn carry_out(&self, attempt: &mut Attempt<Self::Connection>, request: Request<'_>) -> Result<Answers, Failure>;
 
-    /// Reads which of these names are held, and their holders. Names of one mutex that follow one another in `names`
-    /// are read at one moment.
-    fn look(&self, attempt: &mut Attempt<Self::Connection>, names: &[MutexName]) -> Result<Vec<FoundEntry>, Failure>;
-
-    /// Reads the leases with a prefix, or the markers of a mutex.
-    fn list(&self, attempt: &mut Attempt<Self::Connection>, names: Names<'_>) -> Result<Vec<FoundEntry>, Failure>;
+    /// Reads which of these names are held, and their holders. [`Names::Each`] that are of one mutex and follow one
+    /// another are read at one moment.
+    fn held(&self, attempt: &mut Attempt<Self::Connection>, names: Names<'_>) -> Result<Vec<FoundEntry>, Failure>;
 
     /// Reads the state of the server.
     fn health(&self, attempt: &mut Attempt<Self::Connection>) -> Result<Health, Failure>;

@@ -2,7 +2,6 @@
 //! a lost answer.
 
 use std::fmt;
-use std::slice;
 use std::time::Duration;
 
 use super::attempts::Server;
@@ -27,18 +26,6 @@ use crate::time::clock::Clock;
 impl<E: Engine> Server<E> {
     pub(crate) fn address(&self) -> &E::Address {
         &self.engine.target().address
-    }
-
-    /// Reads which of these names are held, and their holders.
-    fn held_of(&self, names: &[MutexName]) -> Result<Vec<Held>, MutexError> {
-        let Some(first) = names.first() else { return Ok(Vec::new()) };
-        let look_up = |name: &MutexName, failure| self.failed(format_args!("look up the holder of {name}"), failure);
-        let found = self.call(|attempt| self.engine.look(attempt, names));
-        let held = |(name, holder): FoundEntry| match holder {
-            Ok(holder) => Ok(Held::new(name, Some(holder))),
-            Err(failure) => Err(look_up(&name, failure)),
-        };
-        found.map_err(|failure| look_up(first, failure))?.into_iter().map(held).collect()
     }
 
     /// Converts the server's answer to an admission into the user's answer. `again` says that the server may have
@@ -126,8 +113,7 @@ impl<E: LogEngine> EventMutex for Server<E> {
     }
 
     fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
-        let look = |attempt: &mut Attempt<_>| Ok(!self.engine.look(attempt, slice::from_ref(name))?.is_empty());
-        self.ask(format_args!("read {name}"), look)
+        self.ask(format_args!("read {name}"), |attempt| Ok(!self.engine.held(attempt, Names::of(name))?.is_empty()))
     }
 
     fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
@@ -167,15 +153,20 @@ impl<E: LogEngine> EventMutex for Server<E> {
     }
 
     fn held(&self, names: Names<'_>) -> Result<Vec<Held>, MutexError> {
-        match names {
-            Names::Each(names) => self.held_of(names),
-            Names::LeasesWithPrefix(_) | Names::MarksOf(_) => {
-                let what = if matches!(names, Names::MarksOf(_)) { "markers" } else { "leases" };
-                let found = self.ask(format_args!("list the {what}"), |attempt| self.engine.list(attempt, names))?;
-                // An entry that can't be read must not hide the others.
-                Ok(found.into_iter().map(|(name, holder)| Held::new(name, holder.ok())).collect())
-            }
-        }
+        let look_up = |name: &MutexName| format!("look up the holder of {name}");
+        let attempted = match names {
+            Names::Each([]) => return Ok(Vec::new()),
+            Names::Each([first, ..]) => look_up(first),
+            Names::LeasesWithPrefix(_) => "list the leases".to_owned(),
+            Names::MarksOf(_) => "list the markers".to_owned(),
+        };
+        let found = self.ask(attempted, |attempt| self.engine.held(attempt, names))?;
+        let held = |(name, holder): FoundEntry| match (holder, names) {
+            (Err(failure), Names::Each(_)) => Err(self.failed(look_up(&name), failure)),
+            // In a list, an entry that can't be read must not hide the others.
+            (holder, _) => Ok(Held::new(name, holder.ok())),
+        };
+        found.into_iter().map(held).collect()
     }
 
     fn break_lease(&self, name: &MutexName) -> Result<Option<Held>, MutexError> {

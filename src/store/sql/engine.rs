@@ -17,7 +17,6 @@ use super::snapshot::Snapshot;
 use super::table_names::{TABLE, TableName, Tables};
 use crate::base::error::{InvalidOptions, MutexError};
 use crate::base::lock::lock;
-use crate::lease::name::MutexName;
 use crate::store::event_mutex::held::Names;
 use crate::store::server::engine::{Answers, Attempt, End, EndRequest, Engine, FoundEntry, Health, Request};
 use crate::store::server::failure::Failure;
@@ -171,12 +170,11 @@ impl<S: Session> Engine for SqlEngine<S> {
         }
     }
 
-    fn look(&self, attempt: &mut Attempt<S>, names: &[MutexName]) -> Result<Vec<FoundEntry>, Failure> {
-        let snapshot = self.look_at(attempt, names.iter().map(RowKey::of))?;
-        Ok(names.iter().filter_map(|name| Some((name.clone(), snapshot.holder(name)?))).collect())
-    }
-
-    fn list(&self, attempt: &mut Attempt<S>, names: Names<'_>) -> Result<Vec<FoundEntry>, Failure> {
+    fn held(&self, attempt: &mut Attempt<S>, names: Names<'_>) -> Result<Vec<FoundEntry>, Failure> {
+        if let Names::Each(each) = names {
+            let snapshot = self.look_at(attempt, each.iter().map(RowKey::of))?;
+            return Ok(each.iter().filter_map(|name| Some((name.clone(), snapshot.holder(name)?))).collect());
+        }
         let beginning = key_text::beginning(names).replace('!', "!!").replace('%', "!%").replace('_', "!_");
         Ok(self.look_where(attempt, &format!("name LIKE '{beginning}%' ESCAPE '!'"))?.listed(names))
     }
