@@ -88,7 +88,7 @@ impl<S: Session> SqlServer<S> {
     }
 
     pub(super) fn create_table(&self) -> Result<(), MutexError> {
-        self.ask(format_args!("create the table {}", self.engine.name.as_str()), |attempt| {
+        self.ask(format_args!("create the table {}", self.engine.target.namespace), |attempt| {
             self.engine.create_table(attempt)
         })
     }
@@ -97,7 +97,7 @@ impl<S: Session> SqlServer<S> {
     pub(super) fn purge(&self) -> Result<u64, MutexError> {
         let mut purged = 0;
         loop {
-            let deleted = self.ask(format_args!("purge the table {}", self.engine.name.as_str()), purge)?;
+            let deleted = self.ask(format_args!("purge the table {}", self.engine.target.namespace), purge)?;
             purged += deleted;
             if deleted < PURGED_AT_ONCE as u64 {
                 return Ok(purged);

@@ -14,7 +14,7 @@ use super::clean_up::UncleanedRows;
 use super::row_key::RowKey;
 use super::session::{Session, TextRow, list, rows, send, values_of};
 use super::snapshot::Snapshot;
-use super::table_names::{TABLE, TableName, Tables};
+use super::table_names::{TABLE, Tables, check_name, split_name};
 use crate::base::error::{InvalidOptions, MutexError};
 use crate::base::lock::lock;
 use crate::store::event_mutex::held::Names;
@@ -28,8 +28,7 @@ use crate::time::clock::{Clock, moment::Moment};
 
 /// The engine of a table on any kind of SQL server.
 pub(crate) struct SqlEngine<S: Session> {
-    target: Target<S::Address>,
-    pub(super) name: TableName,
+    pub(super) target: Target<S::Address>,
     /// The statements that create the tables, for users.
     pub(crate) schema: String,
     /// The server's clock, as last read on any connection.
@@ -42,15 +41,16 @@ pub(crate) struct SqlEngine<S: Session> {
 
 impl<S: Session> SqlEngine<S> {
     pub(super) fn new(target: Target<S::Address>) -> Result<Self, InvalidOptions> {
-        let name = TableName::new(&target.namespace)?;
-        let tables = Tables::new(name.as_str(), S::QUOTE, "");
-        let schema = if name.as_str() == TABLE { S::SCHEMA.to_owned() } else { name.in_schema(S::SCHEMA, &tables) };
+        let name = &target.namespace;
+        check_name(name)?;
+        let renamed = || Tables::new(name, S::QUOTE, "").in_schema(S::SCHEMA);
+        let schema = if name == TABLE { S::SCHEMA.to_owned() } else { renamed() };
         let (uncleaned, next_end) = (UncleanedRows::new(), AtomicUsize::new(0));
-        Ok(Self { target, name, schema, clock: Mutex::default(), uncleaned, next_end })
+        Ok(Self { target, schema, clock: Mutex::default(), uncleaned, next_end })
     }
 
     pub(super) fn create_table(&self, attempt: &mut Attempt<S>) -> Result<(), Failure> {
-        let schema = self.name.in_schema(S::SCHEMA, attempt.connection.tables());
+        let schema = attempt.connection.tables().in_schema(S::SCHEMA);
         let found = rows(attempt, &format!("{schema}\n{}", S::STRANGERS), &[])?;
         if let Some(what) = values_of(&found, "stranger").first() {
             let advice = "drop the table while nothing runs, and create it again";
@@ -181,7 +181,7 @@ impl<S: Session> Engine for SqlEngine<S> {
 
     fn health(&self, attempt: &mut Attempt<S>) -> Result<Health, Failure> {
         self.look_where(attempt, "FALSE")?;
-        let (schema, table) = self.name.parts();
+        let (schema, table) = split_name(&self.target.namespace);
         let statements = format!("{}\n{}", S::HEALTH, S::STRANGERS);
         let health = rows(attempt, &statements, &[("schema", &schema), ("table", &table)])?;
         let micros = |what: &str| values_of(&health, what).first().and_then(|micros| micros.parse().ok());
@@ -194,7 +194,7 @@ impl<S: Session> Engine for SqlEngine<S> {
 
     /// Returns the error, with the advice to create the table if the table is missing or has other columns.
     fn error(&self, attempted: String, failure: Failure) -> MutexError {
-        let name = self.name.as_str();
+        let name = &self.target.namespace;
         let advice = match failure.code() {
             Some(code) if code == S::NO_TABLE => format!("create the table {name}"),
             Some(code) if S::OTHER_COLUMNS.contains(&code) => format!(

@@ -7,51 +7,31 @@ use crate::base::error::InvalidOptions;
 /// The name of the table in the documentation, which is also the default.
 pub(crate) const TABLE: &str = "soloist_mutexes";
 
-/// The name of a table. It can begin with the name of a schema or a database, as in `app.mutexes`.
-pub(crate) struct TableName(Box<str>);
-
-impl TableName {
-    pub(crate) fn new(name: &str) -> Result<Self, InvalidOptions> {
-        let is_part = |part: &str| {
-            let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
-            (1..=48).contains(&part.len()) && part.bytes().all(plain) && !part.as_bytes()[0].is_ascii_digit()
-        };
-        let parts = name.split('.').count();
-        if parts <= 2 && name.split('.').all(is_part) {
-            return Ok(Self(name.into()));
-        }
-        let what = "the name of a table for mutexes has to be 1 to 48 of a-z, 0-9 and _, and its first character is not a digit; a \
-                    schema may stand before it, as in `table(\"app.mutexes\")` or ?table=app.mutexes";
-        Err(InvalidOptions::new(what))
+/// Checks the name of a table. It can begin with the name of a schema or a database, as in `app.mutexes`.
+pub(super) fn check_name(name: &str) -> Result<(), InvalidOptions> {
+    let is_part = |part: &str| {
+        let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+        (1..=48).contains(&part.len()) && part.bytes().all(plain) && !part.as_bytes()[0].is_ascii_digit()
+    };
+    if name.split('.').count() <= 2 && name.split('.').all(is_part) {
+        return Ok(());
     }
+    let what = "the name of a table for mutexes has to be 1 to 48 of a-z, 0-9 and _, and its first character is not a digit; a \
+                schema may stand before it, as in `table(\"app.mutexes\")` or ?table=app.mutexes";
+    Err(InvalidOptions::new(what))
+}
 
-    pub(super) fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// Returns two texts: the name of the schema, which may be empty, and the name of the table without the schema.
-    pub(super) fn parts(&self) -> (&str, &str) {
-        self.0.split_once('.').unwrap_or(("", &self.0))
-    }
-
-    /// Returns the statements that create the tables with this name. `schema` has the statements for the default name.
-    pub(super) fn in_schema(&self, schema: &str, tables: &Tables) -> String {
-        // The names of the indexes begin with the table's name, without its schema.
-        let (_, name) = self.parts();
-        schema
-            .replace("soloist_mutexes_expires_at", &format!("{name}_expires_at"))
-            .replace("soloist_mutexes_token", &format!("{name}_token"))
-            .replace("soloist_mutexes_runs (", &format!("{} (", tables.runs))
-            .replace("soloist_mutexes (", &format!("{} (", tables.mutexes))
-    }
+/// Returns two texts: the name of the schema, which may be empty, and the name of the table without the schema.
+pub(super) fn split_name(name: &str) -> (&str, &str) {
+    name.split_once('.').unwrap_or(("", name))
 }
 
 /// The names of two tables, quoted for statements: the table of mutexes, and the table of the log of runs.
 pub(crate) struct Tables {
     mutexes: String,
     runs: String,
-    /// The name of the index on the column `expires_at` of the table of mutexes.
-    index_of_ends: String,
+    /// The beginning of the names of the indexes: the name of the table of mutexes, without its schema and quotes.
+    index: String,
 }
 
 impl Tables {
@@ -62,18 +42,24 @@ impl Tables {
             let parts: Vec<String> = name.split('.').map(|part| format!("{quote}{part}{quote}")).collect();
             format!("{schema}{}", parts.join("."))
         };
-        Self {
-            mutexes: quoted(name),
-            runs: quoted(&format!("{name}_runs")),
-            index_of_ends: format!("{}_expires_at", name.rsplit('.').next().unwrap_or(name)),
-        }
+        Self { mutexes: quoted(name), runs: quoted(&format!("{name}_runs")), index: split_name(name).1.to_owned() }
+    }
+
+    /// Returns the statements that create these tables. `schema` has the statements for the default names.
+    pub(super) fn in_schema(&self, schema: &str) -> String {
+        let Self { mutexes, runs, index } = self;
+        schema
+            .replace("soloist_mutexes_expires_at", &format!("{index}_expires_at"))
+            .replace("soloist_mutexes_token", &format!("{index}_token"))
+            .replace("soloist_mutexes_runs (", &format!("{runs} ("))
+            .replace("soloist_mutexes (", &format!("{mutexes} ("))
     }
 
     /// Returns a statement in one line. Its placeholders, such as `{rows}`, are replaced by these values and by the
     /// tables' names.
     pub(super) fn fill(&self, statement: &str, values: &[(&str, &dyn Display)]) -> String {
         let names: [(&str, &dyn Display); 3] =
-            [("mutexes", &self.mutexes), ("runs", &self.runs), ("index", &self.index_of_ends)];
+            [("mutexes", &self.mutexes), ("runs", &self.runs), ("index", &self.index)];
         let statement = one_line(statement);
         let mut parts = statement.split('{');
         let mut filled = parts.next().unwrap_or_default().to_owned();
@@ -100,10 +86,10 @@ mod tests {
     #[test]
     fn a_table_has_a_plain_name() {
         for right in ["soloist_mutexes", "app.mutexes", "_1"] {
-            assert!(TableName::new(right).is_ok(), "{right}");
+            assert!(check_name(right).is_ok(), "{right}");
         }
         for wrong in ["", ".", "a.", "a.b.c", "A", "a b", "1a", "a`b", "a\"b", "ü", &"x".repeat(49)] {
-            assert!(TableName::new(wrong).is_err(), "{wrong}");
+            assert!(check_name(wrong).is_err(), "{wrong}");
         }
     }
 
@@ -120,7 +106,7 @@ mod tests {
                 "soloist_mutexes_runs_token",
             ),
         ] {
-            let made = TableName::new(name).unwrap().in_schema(schema, &Tables::new(name, '`', ""));
+            let made = Tables::new(name, '`', "").in_schema(schema);
             let expected = format!("CREATE TABLE {mutexes} ( KEY {index} (token)); CREATE TABLE {runs} ();");
             assert_eq!(one_line(&made), expected);
         }
