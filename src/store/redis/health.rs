@@ -36,7 +36,7 @@ impl RedisEngine {
         // A token is the server's time of its grant, or a later time if the clock was set back before the grant. So a
         // last token that is later than `time` shows that the clock was set back.
         let granted = read(&answers[0]).map(instant);
-        Ok(Health { time: Some(time), ahead: granted.ok().and_then(|last| (last - time).to_std().ok()), warnings })
+        Ok(Health { time, ahead: granted.ok().and_then(|last| (last - time).to_std().ok()), warnings })
     }
 }
 

@@ -132,7 +132,7 @@ pub(crate) const IS_REPLICA: &str = "the server is a replica and can't be writte
 /// The state of a server.
 pub(crate) struct Health {
     /// The time of the server's clock.
-    pub(crate) time: Option<DateTime<Utc>>,
+    pub(crate) time: DateTime<Utc>,
     /// The time from now, by the server's clock, until the latest grant, or `None` if that grant lies in the past. A
     /// clock that was set back shows a latest grant in the future.
     pub(crate) ahead: Option<Duration>,

@@ -195,7 +195,7 @@ impl<E: LogEngine> EventMutex for Server<E> {
             ))
         };
         warnings.extend(self.address().is_overheard().then(is_overheard));
-        warnings.extend(time.and_then(|time| difference_warning(asked, time, heard)));
+        warnings.extend(difference_warning(asked, time, heard));
         warnings.extend(ahead.and_then(set_back_warning));
         Ok(warnings)
     }

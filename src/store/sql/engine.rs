@@ -8,8 +8,6 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use chrono::DateTime;
-
 use super::clean_up::UncleanedRows;
 use super::row_key::RowKey;
 use super::session::{Session, TextRow, list, rows, send, values_of};
@@ -22,7 +20,7 @@ use crate::store::server::engine::{Answers, Attempt, End, EndRequest, Engine, Fo
 use crate::store::server::failure::Failure;
 use crate::store::server::key_text;
 use crate::store::server::server_builder::Target;
-use crate::store::server::server_clock::ServerClock;
+use crate::store::server::server_clock::{ServerClock, instant};
 use crate::store::server::server_url::ServerAddress;
 use crate::time::clock::{Clock, moment::Moment};
 
@@ -180,14 +178,14 @@ impl<S: Session> Engine for SqlEngine<S> {
     }
 
     fn health(&self, attempt: &mut Attempt<S>) -> Result<Health, Failure> {
-        self.look_where(attempt, "FALSE")?;
+        let look = self.look_where(attempt, "FALSE")?;
         let (schema, table) = split_name(&self.target.namespace);
         let statements = format!("{}\n{}", S::HEALTH, S::STRANGERS);
         let health = rows(attempt, &statements, &[("schema", &schema), ("table", &table)])?;
-        let micros = |what: &str| values_of(&health, what).first().and_then(|micros| micros.parse().ok());
+        let ahead = values_of(&health, "ahead").first().and_then(|micros| micros.parse().ok());
         Ok(Health {
-            time: micros("time").and_then(DateTime::from_timestamp_micros),
-            ahead: micros("ahead").and_then(|ahead| u64::try_from(ahead).ok()).map(Duration::from_micros),
+            time: instant(look.clock.micros),
+            ahead: ahead.map(Duration::from_micros),
             warnings: S::warnings(&health),
         })
     }

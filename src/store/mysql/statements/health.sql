@@ -3,7 +3,6 @@
 --
 -- schema:  the database of the table, or an empty text for the database of the connection
 -- table:   the name of the table in this database
-SELECT 'time', TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
 SELECT 'version', VERSION();
 SELECT 'read_only', @@global.read_only;
 SELECT 'ahead', TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), MAX(acquired_at)) FROM {mutexes}

@@ -1,8 +1,7 @@
 -- Returns facts about the server and the table, as rows of a name and a value. `ahead` says how far the latest grant of
 -- a held name lies in the future, in microseconds. `dead` is the number of old versions of rows that the server has not
 -- removed yet.
-SELECT 'time', (extract(epoch FROM clock_timestamp()) * 1000000)::bigint::text
-UNION ALL SELECT 'version', current_setting('server_version_num')
+SELECT 'version', current_setting('server_version_num')
 UNION ALL SELECT 'replica', pg_is_in_recovery()::text
 UNION ALL SELECT 'read_only', current_setting('transaction_read_only')
 UNION ALL SELECT 'dead', n_dead_tup::text FROM pg_stat_all_tables WHERE relid = '{mutexes}'::regclass
