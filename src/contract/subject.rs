@@ -45,6 +45,13 @@ impl IntoCaseResult for () {
 /// The limit of [`Harness::short_term`]. With longer terms, a case would exceed its time limit.
 const LONGEST_SHORT_TERM: Duration = Duration::from_secs(5);
 
+/// Four leases for a request about several leases. The first and the last are held. The second was released. The third
+/// was released, too, and `holder` holds its name now.
+pub(super) struct FourLeases {
+    pub(super) leases: [Lease; 4],
+    holder: Lease,
+}
+
 pub(super) struct Subject<H: Harness> {
     pub(super) harness: H,
     pub(super) mutex: Watched<H::Mutex>,
@@ -196,6 +203,27 @@ impl<H: Harness> Subject<H> {
             batch.release(lease.clone());
         }
         self.carry_out(batch).0
+    }
+
+    pub(super) fn four_leases(&self) -> FourLeases {
+        let leases = ["one", "released", "another's", "two"].map(|text| self.create(&self.name(text)));
+        self.releases(&leases[1]);
+        self.releases(&leases[2]);
+        let holder = self.create(leases[2].name());
+        FourLeases { leases, holder }
+    }
+
+    /// Checks that a request about four leases succeeded only for the two that were held, and that it ended these two.
+    #[track_caller]
+    pub(super) fn are_ended(&self, four: &FourLeases, answers: &[bool], promise: &str) {
+        let happened = format_args!(
+            "it answered {answers:?} for four leases, in this order: held, free, held by another owner, held"
+        );
+        must(answers == [true, false, false, true], promise, four.leases[0].name(), happened);
+        self.is_held_by(&four.holder, promise);
+        for at in [0, 1, 3] {
+            self.is_free(four.leases[at].name(), promise);
+        }
     }
 
     #[track_caller]
@@ -375,6 +403,11 @@ pub(super) fn lease(name: impl Into<String>) -> MutexName {
 pub(super) fn occurrence(number: usize) -> DateTime<Utc> {
     let number = i64::try_from(number).expect("the suite counts to a few thousand");
     DateTime::UNIX_EPOCH + TimeDelta::minutes(number)
+}
+
+/// Returns the lease and the claim of a grant, as far as the grant has them.
+pub(super) fn leases_of(grant: &Grant) -> impl Iterator<Item = &Lease> {
+    grant.lease().into_iter().chain(grant.claim())
 }
 
 /// Returns the grant. Fails if the admission was refused, or if the grant does not match the request.

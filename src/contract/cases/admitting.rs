@@ -1,8 +1,9 @@
 //! Cases of admissions. An admission gets all its names or none. It gets none while an excluding name is held.
 
 use crate::contract::harness::Harness;
-use crate::contract::subject::{CaseResult, Subject, broken, granted, long, must, occurrence};
-use crate::lease::{name::MutexName, request::Lease, term::Term};
+use crate::contract::subject::{CaseResult, Subject, broken, granted, leases_of, long, must, occurrence};
+use crate::lease::request::{Lease, LeaseRequest};
+use crate::lease::{name::MutexName, term::Term};
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::batch::Batch;
 
@@ -10,7 +11,7 @@ pub(super) fn an_admission_is_granted_as_it_was_asked_for<H: Harness>(subject: &
     let name = subject.name("both");
     let claim = name.claim("event", occurrence(0));
     let grant = subject.is_admitted(&subject.both(&name, &claim));
-    let held: Vec<&Lease> = [grant.lease(), grant.claim()].into_iter().flatten().collect();
+    let held: Vec<&Lease> = leases_of(&grant).collect();
     must(held.len() == 2, "a lease and a claim are granted together", &name, format_args!("got {grant:?}"));
     for lease in &held {
         subject.is_held_by(lease, "an admitted name is held");
@@ -38,8 +39,8 @@ pub(super) fn a_taken_lease_leaves_the_claim_free<H: Harness>(subject: &Subject<
     let claim = name.claim("event", occurrence(0));
     let held = subject.create(&name);
     for _ in 0..2 {
-        is_lease_taken(subject, &held, &subject.both(&name, &claim));
-        is_lease_taken(subject, &held, &Admission::lease_only(subject.request(&name)));
+        is_taken(subject, &held, &subject.both(&name, &claim));
+        is_taken(subject, &held, &Admission::lease_only(subject.request(&name)));
         subject.is_free(&claim, "an admission that lost the lease leaves the claim free");
     }
     subject.is_held_by(&held, "a refused admission changes nothing for the holder");
@@ -52,8 +53,8 @@ pub(super) fn a_taken_claim_leaves_the_lease_free<H: Harness>(subject: &Subject<
     let claim = name.claim("event", occurrence(0));
     let held = subject.create(&claim);
     for _ in 0..2 {
-        is_claim_taken(subject, &held, &subject.both(&name, &claim));
-        is_claim_taken(subject, &held, &Admission::claim_only(subject.request(&claim)));
+        is_taken(subject, &held, &subject.both(&name, &claim));
+        is_taken(subject, &held, &Admission::claim_only(subject.request(&claim)));
         subject.is_free(&name, "an admission that lost the claim leaves the lease free");
     }
     subject.is_held_by(&held, "a refused admission does not change the claim");
@@ -78,15 +79,15 @@ pub(super) fn a_permit_is_a_claim_like_any_other<H: Harness>(subject: &Subject<H
     let [first, second] = ["day@1970-01-01T00:00:00+00:00", "day@1970-01-02T00:00:00+00:00"];
     let of_period = |period: &'static str| subject.both(&name, &name.permit("event", period));
     let granted = subject.is_admitted(&of_period(first));
-    let held: Vec<&Lease> = [granted.lease(), granted.claim()].into_iter().flatten().collect();
+    let held: Vec<&Lease> = leases_of(&granted).collect();
     must(held.len() == 2, "a lease and a permit are granted together", &name, format_args!("got {granted:?}"));
     for held in &held {
         subject.is_held_by(held, "an admitted name is held");
     }
-    is_lease_taken(subject, held[0], &of_period(second));
+    is_taken(subject, held[0], &of_period(second));
     subject.releases(held[0]);
     for _ in 0..2 {
-        is_claim_taken(subject, held[1], &of_period(first));
+        is_taken(subject, held[1], &of_period(first));
         subject.is_free(&name, "an admission that lost the permit leaves the lease free");
     }
     subject.is_held_by(held[1], "a refused admission does not change the permit");
@@ -118,11 +119,11 @@ pub(super) fn an_expired_lease_and_claim_are_granted_again<H: Harness>(subject: 
     let late = subject.is_admitted(&short);
     subject.let_pass(subject.short());
     let grant = subject.is_admitted(&subject.both(&name, &claim));
-    for late in [late.lease(), late.claim()].into_iter().flatten() {
+    for late in leases_of(&late) {
         let ours = subject.forget(late);
         must(!ours, "forget returns false if the owner no longer holds the name", late.name(), "it answered true");
     }
-    for held in [grant.lease(), grant.claim()].into_iter().flatten() {
+    for held in leases_of(&grant) {
         subject.is_held_by(held, "a late forget changes nothing for the new holder");
     }
     each_name_has_its_own_term(subject);
@@ -210,7 +211,7 @@ pub(super) fn several_admissions_are_independent_and_in_order<H: Harness>(subjec
             }
             admitted => {
                 let grant = granted(admission, admitted);
-                [grant.lease(), grant.claim()].into_iter().flatten().for_each(|it| subject.is_held_by(it, promise));
+                leases_of(&grant).for_each(|it| subject.is_held_by(it, promise));
             }
         }
     }
@@ -254,7 +255,7 @@ pub(super) fn a_batch_releases_before_it_admits<H: Harness>(subject: &Subject<H>
     must(released == [true, true] && both, promise, &name, format_args!("got {released:?} and {admitted:?}"));
     for admitted in &admitted {
         let Admitted::Granted(grant) = admitted else { continue };
-        [grant.lease(), grant.claim()].into_iter().flatten().for_each(|it| subject.is_held_by(it, promise));
+        leases_of(grant).for_each(|it| subject.is_held_by(it, promise));
         let rises = grant.lease().is_some_and(|lease| lease.name() != &name || lease.token() > held.token());
         let happened = format_args!("{:?} came after {:?}", grant.token(), held.token());
         must(rises, "tokens rise within a batch", &name, happened);
@@ -344,8 +345,8 @@ pub(super) fn an_exclusion_is_looked_at_before_the_claim_and_the_lease<H: Harnes
             is_excluded(subject, &held, admission);
         }
         subject.releases(&held);
-        is_lease_taken(subject, &lease, &admissions[0]);
-        is_claim_taken(subject, &claim, &admissions[1]);
+        is_taken(subject, &lease, &admissions[0]);
+        is_taken(subject, &claim, &admissions[1]);
     }
     for held in [&lease, &claim] {
         subject.is_held_by(held, "an excluded admission changes neither the held lease nor the held claim");
@@ -450,13 +451,13 @@ pub(super) fn a_mark_is_admitted_with_another_and_released<H: Harness>(subject: 
     let [place, first, second] = ["place", "first", "second"].map(|text| name.mark("event", text));
     let queued = |note: &MutexName| subject.both(&place, note);
     let grant = subject.is_admitted(&queued(&first));
-    let held: Vec<&Lease> = [grant.lease(), grant.claim()].into_iter().flatten().collect();
+    let held: Vec<&Lease> = leases_of(&grant).collect();
     must(held.len() == 2, "two markers are granted together", &place, format_args!("got {grant:?}"));
     for lease in &held {
         subject.is_held_by(lease, "an admitted name is held");
     }
-    is_claim_taken(subject, held[1], &subject.both(&name.mark("event", "free place"), &first));
-    is_lease_taken(subject, held[0], &queued(&second));
+    is_taken(subject, held[1], &subject.both(&name.mark("event", "free place"), &first));
+    is_taken(subject, held[0], &queued(&second));
     subject.is_free(&second, "an admission that lost one of two markers leaves the other free");
     subject.is_free(&name, "a marker leaves the lease free");
     if subject.can_extend().is_ok() {
@@ -475,24 +476,19 @@ fn excluding_names<H: Harness>(subject: &Subject<H>) -> [MutexName; 3] {
     [other.clone(), other.mark("schedule", "paused"), own.mark("event", "paused")]
 }
 
+/// Checks that the admission is refused because of its lease or its claim, which `held` holds.
 #[track_caller]
-fn is_lease_taken<H: Harness>(subject: &Subject<H>, held: &Lease, admission: &Admission) {
-    match subject.admit(admission) {
-        Admitted::LeaseTaken(holder) => subject.is_told(held, holder.as_ref(), "a refusal names the holder"),
+fn is_taken<H: Harness>(subject: &Subject<H>, held: &Lease, admission: &Admission) {
+    let is_held = |request: Option<&LeaseRequest>| request.is_some_and(|request| request.name() == held.name());
+    let holder = match subject.admit(admission) {
+        Admitted::LeaseTaken(holder) if is_held(admission.lease()) => holder,
+        Admitted::ClaimTaken(holder) if is_held(admission.claim()) => holder,
         admitted => {
-            broken("a held lease is reported as taken", held.name(), format_args!("the store answered {admitted:?}"))
+            let promise = "a held lease or a held claim is reported as taken";
+            broken(promise, held.name(), format_args!("the store answered {admitted:?}"))
         }
-    }
-}
-
-#[track_caller]
-fn is_claim_taken<H: Harness>(subject: &Subject<H>, held: &Lease, admission: &Admission) {
-    match subject.admit(admission) {
-        Admitted::ClaimTaken(holder) => subject.is_told(held, holder.as_ref(), "a refusal names the holder"),
-        admitted => {
-            broken("a held claim is reported as taken", held.name(), format_args!("the store answered {admitted:?}"))
-        }
-    }
+    };
+    subject.is_told(held, holder.as_ref(), "a refusal names the holder");
 }
 
 #[track_caller]

@@ -125,26 +125,10 @@ pub(super) fn a_late_extension_leaves_the_new_holder_alone<H: Harness>(subject: 
 
 pub(super) fn several_extensions_are_independent<H: Harness>(subject: &Subject<H>) -> CaseResult {
     subject.can_extend()?;
-    let names = ["one", "released", "another's", "two"].map(|text| subject.name(text));
-    let leases = names.each_ref().map(|name| subject.create(name));
-    subject.releases(&leases[1]);
-    subject.releases(&leases[2]);
-    let holder = subject.create(&names[2]);
-    let answers = subject.extend_all(&leases, subject.short());
-    let promise = "each of several extensions succeeds or fails independently of the others";
-    must(
-        answers == [true, false, false, true],
-        promise,
-        &names[0],
-        format_args!(
-            "extend answered {answers:?} for four leases, in this order: held, free, held by another owner, held"
-        ),
-    );
+    let four = subject.four_leases();
+    let answers = subject.extend_all(&four.leases, subject.short());
     subject.let_pass(subject.short());
-    subject.is_free(&names[0], promise);
-    subject.is_free(&names[1], promise);
-    subject.is_held_by(&holder, promise);
-    subject.is_free(&names[3], promise);
+    subject.are_ended(&four, &answers, "each of several extensions succeeds or fails independently of the others");
     Ok(())
 }
 

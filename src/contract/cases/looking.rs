@@ -5,7 +5,9 @@ use std::sync::Arc;
 use chrono::TimeDelta;
 
 use super::naming::ODD;
-use crate::contract::subject::{CaseResult, DoesNotApply, Subject, answered, broken, long, must, occurrence};
+use crate::contract::subject::{
+    CaseResult, DoesNotApply, Subject, answered, broken, leases_of, long, must, occurrence,
+};
 use crate::contract::{harness::Harness, race::beside, race::repeat};
 use crate::lease::label::{LONGEST, Label};
 use crate::lease::{holder::Holder, name::MutexName, request::Lease};
@@ -157,7 +159,7 @@ pub(super) fn the_holder_tells_its_application_and_its_instance<H: Harness>(subj
             let may_differ = is_cut && label.application.as_deref() == Some(&*longest);
             must(may_differ || told == expected, promise, name, format_args!("found {told:?} instead of {expected:?}"));
         }
-        [grant.lease(), grant.claim()].into_iter().flatten().for_each(|lease| subject.releases(lease));
+        leases_of(&grant).for_each(|lease| subject.releases(lease));
     }
     let lease = subject.create(&name);
     let told = subject.holder(&name).and_then(|holder| holder.application().map(str::to_owned));
