@@ -79,6 +79,13 @@ const TIMEOUTS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs
 pub(crate) const RIGHTS: &str = "the user in the url needs SELECT, INSERT, UPDATE and DELETE on the table; for a log of runs, it needs \
                                  them on the table with _runs behind its name, too; to create the tables, it needs CREATE";
 
+/// The advice if a table is missing.
+pub(crate) const NO_TABLE: &str = "create the tables, with `soloist create-table` or `create_table()`";
+
+/// The advice if a table has other columns.
+pub(crate) const OTHER_COLUMNS: &str = "the table, or the table with _runs behind its name, does not have the columns of the format v1: drop \
+                                        it while nothing runs, and create it again, with `soloist create-table` or `create_table()`";
+
 /// A store in a table of an SQL server.
 pub(crate) type SqlServer<S> = Server<SqlEngine<S>>;
 

@@ -46,8 +46,6 @@ impl Session for Connection {
 
     const QUOTE: char = '`';
     const SCHEMA: &'static str = include_str!("statements/schema.sql");
-    const NO_TABLE: &'static str = "1146";
-    const OTHER_COLUMNS: &'static [&'static str] = &["1054", "1364"];
     const NOW: &'static str = "UTC_TIMESTAMP(6)";
     const EPOCH: &'static str = "TIMESTAMP '1970-01-01 00:00:00'";
     const TOKEN: &'static str = "@soloist_token";

@@ -5,7 +5,7 @@ use std::io;
 use mysql_async::{Error, IoError, ServerError};
 
 use crate::store::server::failure::{AskAgain, Failure, understood};
-use crate::store::sql::RIGHTS;
+use crate::store::sql::{NO_TABLE, OTHER_COLUMNS, RIGHTS};
 
 /// The error code for a row that another transaction has locked.
 const LOCK_TIMEOUT: u16 = 1205;
@@ -57,6 +57,8 @@ fn meaning(code: u16, message: &str) -> (AskAgain, &'static str) {
         1226 => (Never, many_of_this_user),
         1044 => (Never, "there is no such database, or the user in the url may not use it"),
         1142 | 1143 | 1227 => (Never, RIGHTS),
+        1146 => (Never, NO_TABLE),
+        1054 | 1364 => (Never, OTHER_COLUMNS),
         1045 => {
             (Never, "the user or the password in the url is wrong, or the server wants TLS: write ?ssl-mode=REQUIRED")
         }

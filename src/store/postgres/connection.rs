@@ -111,8 +111,6 @@ impl Session for Connection {
 
     const QUOTE: char = '"';
     const SCHEMA: &'static str = include_str!("statements/schema.sql");
-    const NO_TABLE: &'static str = "42P01";
-    const OTHER_COLUMNS: &'static [&'static str] = &["42703", "23502"];
     const NOW: &'static str = "clock_timestamp()";
     const EPOCH: &'static str = "'epoch'::timestamptz";
     const TOKEN: &'static str = "current_setting('soloist.token')::bigint";

@@ -9,7 +9,6 @@ use chrono::{DateTime, Utc};
 use super::failure::Failure;
 use super::server_builder::Target;
 use super::server_url::ServerAddress;
-use crate::base::error::MutexError;
 use crate::lease::{holder::Holder, name::MutexName, owner::Owner, request::Lease, term::Term};
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::held::Names;
@@ -44,11 +43,6 @@ pub(crate) trait Engine: Send + Sync + Sized + 'static {
 
     /// Reads the state of the server.
     fn health(&self, attempt: &mut Attempt<Self::Connection>) -> Result<Health, Failure>;
-
-    /// Converts a failure into the error of the store, and adds advice.
-    fn error(&self, attempted: String, failure: Failure) -> MutexError {
-        failure.into_error(attempted)
-    }
 }
 
 /// A connection. After a request without a reply, the connection is dropped, because the late reply might be taken for

@@ -27,7 +27,7 @@ pub(crate) struct Failure {
     /// The error code of the server's refusal.
     code: Option<Box<str>>,
     /// The next step for the user, if the server's message does not name it.
-    advice: Option<Cow<'static, str>>,
+    advice: Option<&'static str>,
     /// The kind of the connection's error.
     io: Option<io::ErrorKind>,
 }
@@ -66,7 +66,7 @@ impl Failure {
             _ => error.to_string(),
         };
         let is_untrusted = ["UnknownIssuer", "BadSignature"].iter().any(|reason| said.contains(reason));
-        let advice = is_untrusted.then_some(UNTRUSTED.into());
+        let advice = is_untrusted.then_some(UNTRUSTED);
         Self { may_have_happened: true, io: Some(error.kind()), advice, ..Self::new(kind, AskAgain::Now, said) }
     }
 
@@ -101,7 +101,7 @@ impl Failure {
     pub(crate) fn refused(code: &str, details: &str, advice: Option<&'static str>, retry: AskAgain) -> Self {
         let (code, details) = (on_one_line(code, 80), on_one_line(details, 1_000));
         let said = format!("the server answered {code} {details}").trim_end().to_owned();
-        let (code, advice) = (Some(code.into()), advice.filter(|advice| !advice.is_empty()).map(Cow::Borrowed));
+        let (code, advice) = (Some(code.into()), advice.filter(|advice| !advice.is_empty()));
         Self { may_have_happened: true, code, advice, ..Self::new(MutexErrorKind::Refused, retry, said) }
     }
 
@@ -149,8 +149,8 @@ impl Failure {
     }
 
     /// Returns this failure with advice.
-    pub(crate) fn advised(self, advice: impl Into<Cow<'static, str>>) -> Self {
-        Self { advice: Some(advice.into()), ..self }
+    pub(crate) fn advised(self, advice: &'static str) -> Self {
+        Self { advice: Some(advice), ..self }
     }
 
     /// Returns this failure as the failure of a login. If the server did not answer or closed the connection, the text

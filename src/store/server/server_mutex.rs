@@ -91,7 +91,7 @@ impl<E: Engine> Server<E> {
     }
 
     pub(crate) fn failed(&self, attempted: impl fmt::Display, failure: Failure) -> MutexError {
-        self.engine.error(format!("{attempted} in {}", self.address()), failure)
+        failure.into_error(format!("{attempted} in {}", self.address()))
     }
 }
 
@@ -185,7 +185,7 @@ impl<E: LogEngine> EventMutex for Server<E> {
         let asked = Clock::system().now();
         let health = self.call(|attempt| self.engine.health(attempt));
         let heard = Clock::system().now();
-        let failed = |failure| self.engine.error(format!("check {}", self.address()), failure);
+        let failed = |failure: Failure| failure.into_error(format!("check {}", self.address()));
         let Health { time, ahead, mut warnings } = health.map_err(failed)?;
         let is_overheard = || {
             StoreWarning::new(format_args!(

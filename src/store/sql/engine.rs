@@ -13,7 +13,7 @@ use super::row_key::RowKey;
 use super::session::{Session, TextRow, list, rows, send, values_of};
 use super::snapshot::Snapshot;
 use super::table_names::{TABLE, Tables, check_name, split_name};
-use crate::base::error::{InvalidOptions, MutexError};
+use crate::base::error::InvalidOptions;
 use crate::base::lock::lock;
 use crate::store::event_mutex::held::Names;
 use crate::store::server::engine::{Answers, Attempt, End, EndRequest, Engine, FoundEntry, Health, Request};
@@ -188,20 +188,6 @@ impl<S: Session> Engine for SqlEngine<S> {
             ahead: ahead.map(Duration::from_micros),
             warnings: S::warnings(&health),
         })
-    }
-
-    /// Returns the error, with the advice to create the table if the table is missing or has other columns.
-    fn error(&self, attempted: String, failure: Failure) -> MutexError {
-        let name = &self.target.namespace;
-        let advice = match failure.code() {
-            Some(code) if code == S::NO_TABLE => format!("create the table {name}"),
-            Some(code) if S::OTHER_COLUMNS.contains(&code) => format!(
-                "the table {name} or {name}_runs does not have the columns of the format v1: drop it while nothing runs, \
-                 and create it again"
-            ),
-            _ => return failure.into_error(attempted),
-        };
-        failure.advised(format!("{advice}, with `soloist create-table` or `create_table()`")).into_error(attempted)
     }
 }
 

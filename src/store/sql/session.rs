@@ -27,10 +27,6 @@ pub(crate) trait Session: ServerConnection + Sized {
     const QUOTE: char;
     /// The statements that create the tables with the default name.
     const SCHEMA: &'static str;
-    /// The error code for a missing table.
-    const NO_TABLE: &'static str;
-    /// The error codes for a table with other columns.
-    const OTHER_COLUMNS: &'static [&'static str];
     /// The expression for the server's time.
     const NOW: &'static str;
     /// The expression for the first instant of 1970.

@@ -20,10 +20,7 @@ fn the_table_is_made_by_a_command<S: SqlServer>() {
     let server = S::with(&[]);
     let (code, error) = said(&soloist(&["locks"], &patient_url(&server.url())));
     assert_eq!(code, Some(3), "{error}");
-    assert!(
-        error.contains("; create the table soloist_mutexes, with `soloist create-table` or `create_table()`"),
-        "{error}"
-    );
+    assert!(error.contains("; create the tables, with `soloist create-table` or `create_table()`"), "{error}");
     for words in [&["check"][..], &["run", "--name", "j", "--", "true"]] {
         let (code, error) = said(&soloist(words, &patient_url(&server.url())));
         assert!(code != Some(0) && error.contains("`soloist create-table`"), "{error}");

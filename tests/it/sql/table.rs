@@ -39,7 +39,7 @@ fn a_missing_table_is_an_error_that_names_what_makes_it<S: SqlServer>() {
     assert!(error.is_refused());
     let said = format!("{error:?}");
     let statements = one_line(S::schema(&mutex));
-    let advice = "; create the table soloist_mutexes, with `soloist create-table` or `create_table()`";
+    let advice = "; create the tables, with `soloist create-table` or `create_table()`";
     assert!(said.ends_with(advice), "{said}");
     let as_its_user = if server.url().starts_with("postgres") { "SET ROLE owner; " } else { "" };
     server.ask(&format!("{as_its_user}{statements}"));
@@ -76,7 +76,7 @@ fn assert_says(error: &MutexError, what: &str) {
 fn a_table_of_other_columns_is_refused_by_each_call<S: SqlServer>() {
     let server = S::start();
     let mutex = server.mutex();
-    let what_to_do = "; the table soloist_mutexes or soloist_mutexes_runs does not have the columns of the format v1: drop it \
+    let what_to_do = "; the table, or the table with _runs behind its name, does not have the columns of the format v1: drop it \
                       while nothing runs, and create it again, with `soloist create-table` or `create_table()`";
     server.ask("ALTER TABLE soloist_mutexes ADD COLUMN later INT NOT NULL");
     let error = mutex.create(&request("reports")).unwrap_err();
@@ -146,9 +146,8 @@ fn a_table_of_another_format_is_refused_and_left_as_it_is<S: SqlServer>() {
 fn a_table_may_have_another_name<S: SqlServer>() {
     let server = S::start();
     let other = S::named(&server.url(), "order");
-    assert!(
-        format!("{:?}", other.create(&request("reports")).unwrap_err()).contains("; create the table order, with ")
-    );
+    let said = format!("{:?}", other.create(&request("reports")).unwrap_err());
+    assert!(said.contains("order") && said.contains("; create the tables, with "), "{said}");
     S::create_table(&other).unwrap();
     assert!(other.create(&request("reports")).unwrap().is_some());
     assert!(!server.mutex().exists(request("reports").name()).unwrap(), "tables don't see each other");
