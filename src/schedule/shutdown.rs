@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::task::run::Run;
@@ -16,7 +16,7 @@ pub(crate) mod signals;
 mod cancellation_token;
 pub(crate) mod shutdown_state;
 
-use shutdown_state::{RunGuard, ShutdownState, TickGuard};
+use shutdown_state::{Progress, RunGuard, ShutdownState, TickGuard, WatchedRun};
 
 /// A handle that ends the work of schedules before the process ends. Pass it to
 /// [`Schedule::with_shutdown`](crate::Schedule::with_shutdown). A signal or [`trigger`](Self::trigger) starts the
@@ -55,6 +55,9 @@ use shutdown_state::{RunGuard, ShutdownState, TickGuard};
 #[derive(Clone, Default)]
 pub struct Shutdown {
     state: Arc<ShutdownState>,
+    /// Whether the future that starts its runs with this handle has ended. Runs that no future starts share one mark,
+    /// which is never set.
+    future_ended: Arc<AtomicBool>,
 }
 
 impl Shutdown {
@@ -105,7 +108,7 @@ impl Shutdown {
     #[cfg_attr(docsrs, doc(cfg(feature = "signals")))]
     pub fn on_signals() -> std::io::Result<Self> {
         #[cfg(unix)]
-        return signals::shutdown_of_this_process().map(|state| Self { state });
+        return signals::shutdown_of_this_process().map(|state| Self { state, ..Self::default() });
         #[cfg(not(unix))]
         Err(std::io::Error::other("this system has no Unix signals: call `Shutdown::trigger`"))
     }
@@ -197,7 +200,7 @@ impl Shutdown {
     /// Returns whether the shutdown has begun. If your application has other work to end when the shutdown begins, call
     /// [`wait`](Self::wait) with a `timeout` of zero instead: `wait` also keeps the process from ending too early.
     pub fn is_triggered(&self) -> bool {
-        self.state.has_begun.load(Ordering::Acquire)
+        self.state.has_begun.load(Ordering::Acquire) || self.future_ended.load(Ordering::Acquire)
     }
 
     /// Waits until the shutdown begins, but not longer than `timeout`. A loop of your own can sleep in this way between
@@ -228,7 +231,7 @@ impl Shutdown {
     pub fn wait(&self, timeout: Duration) -> bool {
         self.listen_after_fork();
         let triggered =
-            self.state.wait_until(Clock::system().moment().plus(timeout), |progress| progress.deadlines.is_some());
+            self.state.wait_until(Clock::system().moment().plus(timeout), |progress| self.has_begun(progress));
         if triggered {
             self.mark_seen();
         }
@@ -254,15 +257,26 @@ impl Shutdown {
         self.state.begins.wait_until(move || this.is_triggered().then(|| this.mark_seen()))
     }
 
-    /// Cancels the runs of one future, because the future has ended or was dropped. This shutdown is a
-    /// [`part`](Self::part), for these runs only. The part begins now, without a drain. If the part has already begun,
-    /// its drain ends. Subscribers are not notified, because the process does not shut down.
+    /// Returns a handle with which one future starts its runs. [`end_future`](Self::end_future) cancels these runs only.
     #[cfg(feature = "tokio")]
-    pub(crate) fn end_part(&self) {
-        let now = Clock::system().moment();
-        self.state.end_drain(now);
-        self.state.begin(None, now);
-        self.state.cancel_runs();
+    pub(crate) fn for_future(&self) -> Self {
+        Self { future_ended: Arc::default(), ..self.clone() }
+    }
+
+    /// Cancels the runs that a future has started with this handle, because the future has ended or was dropped. No
+    /// further run starts with this handle. Subscribers are not notified, because the process does not shut down.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn end_future(&self) {
+        let progress = self.state.lock();
+        self.future_ended.store(true, Ordering::Release);
+        let is_its_own = |watched: &&WatchedRun| Arc::ptr_eq(&watched.future_ended, &self.future_ended);
+        let runs: Vec<Run> = progress.running.iter().filter(is_its_own).map(|watched| watched.run.clone()).collect();
+        let grace = progress.grace();
+        drop(progress);
+        for run in &runs {
+            run.held.shut_down(Duration::ZERO, grace, None);
+        }
+        self.state.changed.notify_all();
     }
 
     /// Ends the process by the signal that triggered the shutdown. First shortens the leases that other threads still
@@ -272,7 +286,7 @@ impl Shutdown {
         #[cfg(all(unix, feature = "signals"))]
         {
             // The lock is released before the process ends, so that a second signal can be handled.
-            let signal = self.state.and_whole().last().and_then(|whole| whole.lock().signal);
+            let signal = self.state.lock().signal;
             if let Some(signal) = signal {
                 signals::end_by(signal);
             }
@@ -289,22 +303,6 @@ impl Shutdown {
         signals::listen_after_fork(&self.state);
     }
 
-    /// Returns a part of this shutdown: a second shutdown, for the runs of one future. The part begins when the whole
-    /// shutdown begins, or when the future ends or is dropped. The whole shutdown also waits for the runs of its parts.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn part(&self) -> Self {
-        let part = Arc::new(ShutdownState { whole: Some(Arc::clone(&self.state)), ..ShutdownState::default() });
-        let mut progress = self.state.lock();
-        progress.parts.retain(|part| part.strong_count() > 0);
-        progress.parts.push(Arc::downgrade(&part));
-        let (signal, deadlines) = (progress.signal, progress.deadlines);
-        drop(progress);
-        if let Some(deadlines) = deadlines {
-            part.begin_until(part.lock(), signal, deadlines);
-        }
-        Self { state: part }
-    }
-
     /// Notes that the application has noticed the shutdown. The application may have work besides its ticks, so the
     /// process waits for it until the grace is over.
     pub(crate) fn mark_seen(&self) {
@@ -315,22 +313,24 @@ impl Shutdown {
     /// Notes that a tick begins. The process waits for the tick until the guard is dropped.
     pub(crate) fn tick(&self) -> TickGuard<'_> {
         self.listen_after_fork();
-        self.state.and_whole().for_each(|state| state.lock().ticks += 1);
+        self.state.lock().ticks += 1;
         TickGuard(&self.state)
     }
 
     /// Registers a run until the guard is dropped. When the shutdown begins, the run gets its deadlines. `None`: the
     /// shutdown has begun, so the run must not start.
     pub(crate) fn watch(&self, run: &Run) -> Option<RunGuard<'_>> {
-        let guard = RunGuard { shutdown: &self.state, run: run.clone() };
-        for state in self.state.and_whole() {
-            let mut progress = state.lock();
-            if progress.deadlines.is_some() {
-                return None;
-            }
-            progress.running.push(run.clone());
+        let mut progress = self.state.lock();
+        if self.has_begun(&progress) {
+            return None;
         }
-        Some(guard)
+        progress.running.push(WatchedRun { run: run.clone(), future_ended: Arc::clone(&self.future_ended) });
+        Some(RunGuard { shutdown: &self.state, run: run.clone() })
+    }
+
+    /// Returns whether no more runs start with this handle.
+    fn has_begun(&self, progress: &Progress) -> bool {
+        progress.deadlines.is_some() || self.future_ended.load(Ordering::Acquire)
     }
 
     /// Registers a thread that will sleep until a moment of `clock`, or until the shutdown begins.
@@ -346,7 +346,7 @@ impl Shutdown {
     /// Sleeps until the moment `enough`, until the shutdown begins, or until `to_do` returns `true`. The
     /// [waker](Self::waker) makes the sleeping thread call `to_do`. Returns whether the sleep has ended early.
     pub(crate) fn sleep_unless(&self, to_do: impl Fn() -> bool, enough: Moment, waiting: &Waiting) -> bool {
-        self.state.wait_for(|progress| progress.deadlines.is_some() || to_do(), |_| waiting.sleep_until(enough))
+        self.state.wait_for(|progress| self.has_begun(progress) || to_do(), |_| waiting.sleep_until(enough))
     }
 
     /// Returns a function that wakes the thread that sleeps with `waiting`.

@@ -59,17 +59,10 @@ impl Schedule {
     /// # fn main() {}
     /// ```
     pub fn work_async(&self, shutdown: &Shutdown) -> impl Future<Output = ()> + Send + use<> {
-        let (schedule, whole) = (self.clone(), shutdown.clone());
+        let (schedule, shutdown) = (self.clone(), shutdown.for_future());
         async move {
-            let store = schedule.store.clone();
-            let part = whole.part();
-            let working = part.clone();
-            let work = move || {
-                schedule.work(&working);
-                whole.mark_seen();
-            };
-            let _cancel = BeginOnDrop(part);
-            ask(&store, work).await;
+            let (store, _cancel) = (schedule.store.clone(), CancelOnDrop(shutdown.clone()));
+            ask(&store, move || schedule.work(&shutdown)).await;
         }
     }
 
@@ -106,9 +99,9 @@ impl Schedule {
     {
         let schedule = self.clone();
         async move {
-            let part = schedule.shutdown.clone().unwrap_or_default().part();
-            let schedule = schedule.with_shutdown(&part);
-            let _cancel = BeginOnDrop(part);
+            let shutdown = schedule.shutdown.clone().unwrap_or_default().for_future();
+            let schedule = schedule.with_shutdown(&shutdown);
+            let _cancel = CancelOnDrop(shutdown);
             ask(&schedule.store.clone(), move || call(&schedule)).await
         }
     }
@@ -126,13 +119,12 @@ async fn ask<T: Send + 'static>(store: &Store, call: impl FnOnce() -> T + Send +
     .await
 }
 
-/// A guard that a future owns. When the future ends or is dropped, the guard begins its shutdown, so that the runs of
-/// the future are cancelled.
-struct BeginOnDrop(Shutdown);
+/// A guard that a future owns. When the future ends or is dropped, the guard cancels the runs of the future.
+struct CancelOnDrop(Shutdown);
 
-impl Drop for BeginOnDrop {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
-        self.0.end_part();
+        self.0.end_future();
     }
 }
 

@@ -49,7 +49,7 @@ impl Wake for Watch {
         if is_cancelled {
             *cancelled = None;
             drop(cancelled);
-            self.shutdown.upgrade().into_iter().for_each(|state| Shutdown { state }.trigger());
+            self.shutdown.upgrade().into_iter().for_each(|state| Shutdown { state, ..Shutdown::default() }.trigger());
         }
     }
 }

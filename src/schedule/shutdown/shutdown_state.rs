@@ -1,12 +1,11 @@
 //! The state that all handles of one shutdown share: whether the shutdown has begun, and for which ticks and runs it
 //! waits.
 
-use std::iter;
 use std::mem;
 #[cfg(all(unix, feature = "signals"))]
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::base::lock::lock;
@@ -23,8 +22,6 @@ pub(super) struct ShutdownState {
     pub(super) changed: Condvar,
     /// The waker of the futures that wait for the beginning of the shutdown.
     pub(super) begins: Arc<Signal>,
-    /// The whole shutdown, if this state is only a part of it. The runs of the part are also runs of the whole.
-    pub(super) whole: Option<Arc<ShutdownState>>,
     /// The process whose signals trigger the shutdown. Zero: no signal triggers it.
     #[cfg(all(unix, feature = "signals"))]
     pub(super) listening_process: AtomicU32,
@@ -43,11 +40,17 @@ pub(super) struct Progress {
     /// Whether subscribers of `tracing` were notified of the beginning, or are being notified.
     pub(super) announced: bool,
     pub(super) ticks: usize,
-    pub(super) running: Vec<Run>,
-    /// The parts of this shutdown that have not begun yet.
-    pub(super) parts: Vec<Weak<ShutdownState>>,
+    pub(super) running: Vec<WatchedRun>,
     /// Whether the application has noticed the shutdown, and ends by itself.
     pub(super) seen_by_application: bool,
+}
+
+/// A running run.
+pub(super) struct WatchedRun {
+    pub(super) run: Run,
+    /// The mark of the future that has started the run; see `Shutdown::future_ended`.
+    #[cfg_attr(not(feature = "tokio"), expect(dead_code, reason = "only a future that ends reads it"))]
+    pub(super) future_ended: Arc<AtomicBool>,
 }
 
 /// The deadlines of a shutdown that has begun.
@@ -84,6 +87,15 @@ impl Progress {
     pub(super) fn drain(&self) -> Duration {
         self.drain.unwrap_or(DEFAULT_DRAIN)
     }
+
+    /// Returns the grace. After the shutdown has begun, [`with_grace`](super::Shutdown::with_grace) does not change it.
+    pub(super) fn grace(&self) -> Duration {
+        self.deadlines.map_or(self.grace.unwrap_or(DEFAULT_GRACE), Deadlines::grace)
+    }
+
+    pub(super) fn runs(&self) -> Vec<Run> {
+        self.running.iter().map(|watched| watched.run.clone()).collect()
+    }
 }
 
 impl ShutdownState {
@@ -93,7 +105,7 @@ impl ShutdownState {
     pub(super) fn announce(&self, signal: Option<i32>) -> Option<impl FnOnce() + Send + use<>> {
         let mut progress = self.lock();
         let runs = progress.running.len();
-        let (drain, grace) = (progress.drain(), progress.grace.unwrap_or(DEFAULT_GRACE));
+        let (drain, grace) = (progress.drain(), progress.grace());
         let announce = move || trace::shuts_down(signal, runs, drain, grace);
         (!mem::replace(&mut progress.announced, true)).then_some(announce)
     }
@@ -101,34 +113,17 @@ impl ShutdownState {
     /// Begins the shutdown that was requested at the moment `asked`. `signal` is the signal that made the request.
     /// `false`: the shutdown had already begun.
     pub(super) fn begin(self: &Arc<Self>, signal: Option<i32>, asked: Moment) -> bool {
-        let grace = self.and_whole().find_map(|state| state.lock().grace).unwrap_or(DEFAULT_GRACE);
-        let progress = self.lock();
-        let deadlines = Deadlines::after(progress.drain(), grace, asked);
-        let begins = self.begin_until(progress, signal, deadlines);
-        if begins {
-            self.watch_drain(deadlines);
-        }
-        begins
-    }
-
-    pub(super) fn begin_until(
-        &self,
-        mut progress: MutexGuard<'_, Progress>,
-        signal: Option<i32>,
-        deadlines: Deadlines,
-    ) -> bool {
+        let mut progress = self.lock();
         if progress.deadlines.is_some() {
             return false;
         }
+        let deadlines = Deadlines::after(progress.drain(), progress.grace(), asked);
         progress.deadlines = Some(deadlines);
         progress.signal = signal;
         self.has_begun.store(true, Ordering::Release);
-        let parts = mem::take(&mut progress.parts);
         self.tell_runs(progress);
-        for part in parts.iter().filter_map(Weak::upgrade) {
-            part.begin_until(part.lock(), signal, deadlines);
-        }
         self.begins.wake();
+        self.watch_drain(deadlines);
         true
     }
 
@@ -157,7 +152,7 @@ impl ShutdownState {
     /// Passes the deadlines to the running runs, if the shutdown has begun.
     fn tell_runs(&self, progress: MutexGuard<'_, Progress>) {
         let Progress { deadlines: Some(deadlines), signal, .. } = *progress else { return };
-        let running = progress.running.clone();
+        let running = progress.runs();
         drop(progress);
         for run in &running {
             deadlines.tell(run, signal);
@@ -169,7 +164,7 @@ impl ShutdownState {
     /// also wakes the tasks that wait for the cancellation of a run, because these tasks have no timer. Runs are
     /// cancelled by their own clocks, so they do not need this thread.
     fn watch_drain(self: &Arc<Self>, deadlines: Deadlines) {
-        let running = self.lock().running.clone();
+        let running = self.lock().runs();
         // The moment when the last run is cancelled, on the clock of the runs. The end of the drain in `deadlines` is a
         // moment of the machine's clock, so it is of no use here.
         let Some(end) = running.iter().map(|run| run.held.drained_by()).max() else { return };
@@ -183,7 +178,7 @@ impl ShutdownState {
             let is_ended = |now: Option<Deadlines>| now.is_none_or(|now| now.drained_by != deadlines.drained_by);
             let done = |progress: &Progress| progress.running.is_empty() || is_ended(progress.deadlines);
             state.wait_for(done, |_| waiting.patience(end));
-            let running = state.lock().running.clone();
+            let running = state.lock().runs();
             for run in &running {
                 run.held.signal.wake();
             }
@@ -194,11 +189,6 @@ impl ShutdownState {
                 run.held.reason();
             }
         });
-    }
-
-    /// Returns this state, and the states of the shutdowns that it is a part of.
-    pub(super) fn and_whole(&self) -> impl Iterator<Item = &Self> {
-        iter::successors(Some(self), |state| state.whole.as_deref())
     }
 
     pub(super) fn wait_until(&self, enough: Moment, done: impl Fn(&Progress) -> bool) -> bool {
@@ -246,14 +236,12 @@ pub(crate) struct TickGuard<'a>(pub(super) &'a ShutdownState);
 
 impl Drop for TickGuard<'_> {
     fn drop(&mut self) {
-        for state in self.0.and_whole() {
-            let mut progress = state.lock();
-            // The child of a `fork` counts only its own ticks, but also drops the guards of its parent. So the
-            // subtraction stops at zero.
-            progress.ticks = progress.ticks.saturating_sub(1);
-            drop(progress);
-            state.changed.notify_all();
-        }
+        let mut progress = self.0.lock();
+        // The child of a `fork` counts only its own ticks, but also drops the guards of its parent. So the subtraction
+        // stops at zero.
+        progress.ticks = progress.ticks.saturating_sub(1);
+        drop(progress);
+        self.0.changed.notify_all();
     }
 }
 
@@ -265,15 +253,13 @@ pub(crate) struct RunGuard<'a> {
 
 impl Drop for RunGuard<'_> {
     fn drop(&mut self) {
-        for state in self.shutdown.and_whole() {
-            let mut progress = state.lock();
-            let is_it = |run: &Run| Arc::ptr_eq(&run.held, &self.run.held);
-            if let Some(at) = progress.running.iter().position(is_it) {
-                progress.running.swap_remove(at);
-            }
-            if progress.deadlines.is_some() {
-                state.changed.notify_all();
-            }
+        let mut progress = self.shutdown.lock();
+        let is_it = |watched: &WatchedRun| Arc::ptr_eq(&watched.run.held, &self.run.held);
+        if let Some(at) = progress.running.iter().position(is_it) {
+            progress.running.swap_remove(at);
+        }
+        if progress.deadlines.is_some() {
+            self.shutdown.changed.notify_all();
         }
     }
 }

@@ -110,13 +110,15 @@ impl ShutdownState {
 
     /// Kills all commands, then ends the process. A further signal after the drain asks for this.
     fn end_at_once(&self, signal: i32) {
-        let running = self.lock().running.clone();
+        let running = self.lock().runs();
         for run in &running {
             run.held.shut_down(Duration::ZERO, Duration::ZERO, Some(signal));
         }
         if running.iter().any(|run| !run.held.stopping.is_zero()) {
             let enough = Clock::system().moment().plus(KILLING);
-            self.wait_until(enough, |progress| progress.running.iter().all(|run| run.held.stopping.is_zero()));
+            self.wait_until(enough, |progress| {
+                progress.running.iter().all(|watched| watched.run.held.stopping.is_zero())
+            });
         }
         die_of(signal);
     }
@@ -140,7 +142,7 @@ impl ShutdownState {
                 self.wait_for_exit(Moment::NEVER, |_| false);
             }
         }
-        let left_behind = self.lock().running.clone();
+        let left_behind = self.lock().runs();
         if !left_behind.is_empty() {
             tell_with_timeout(move || report_left_behind(&left_behind));
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{BeginOnDrop, ask, on_a_thread};
+use super::{CancelOnDrop, ask, on_a_thread};
 use crate::base::error::MutexError;
 use crate::hold::guard::LeaseGuard;
 use crate::lease::{name::MutexName, term::Term};
@@ -43,10 +43,10 @@ impl LeaseGuard {
     where
         M: EventMutex + Clone + 'static,
     {
-        let (mutex, dropped) = (mutex.clone(), Shutdown::new());
+        let (mutex, dropped) = (mutex.clone(), Shutdown::new().for_future());
         let enough = mutex.clock().moment().plus(timeout);
         let store = Store::new(mutex.clone());
-        let _wake = BeginOnDrop(dropped.clone());
+        let _wake = CancelOnDrop(dropped.clone());
         let acquire = move || {
             if dropped.is_triggered() {
                 return Ok(None);
