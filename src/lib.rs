@@ -126,7 +126,6 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "cli")]
-#[cfg_attr(docsrs, doc(cfg(feature = "cli")))]
 pub mod cli;
 mod schedule;
 mod event;
@@ -139,10 +138,8 @@ mod lease;
 pub mod time;
 mod base;
 #[cfg(feature = "contract-tests")]
-#[cfg_attr(docsrs, doc(cfg(feature = "contract-tests")))]
 pub mod contract;
 #[cfg(feature = "testing")]
-#[cfg_attr(docsrs, doc(cfg(feature = "testing")))]
 pub mod testing;
 
 // A schedule and its events.
@@ -179,13 +176,10 @@ pub use store::event_mutex::EventMutex;
 pub use store::file::FileMutex;
 pub use store::memory::MemoryMutex;
 #[cfg(feature = "mysql")]
-#[cfg_attr(docsrs, doc(cfg(feature = "mysql")))]
 pub use store::mysql::MysqlMutex;
 #[cfg(feature = "postgres")]
-#[cfg_attr(docsrs, doc(cfg(feature = "postgres")))]
 pub use store::postgres::PostgresMutex;
 #[cfg(feature = "redis")]
-#[cfg_attr(docsrs, doc(cfg(feature = "redis")))]
 pub use store::redis::RedisMutex;
 
 /// The README's code, tested as documentation.

@@ -87,7 +87,6 @@ pub fn run<E: Into<Box<dyn Error>>>(schedule: impl FnOnce() -> Result<Schedule, 
 /// }
 /// ```
 #[cfg(feature = "tokio")]
-#[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
 pub async fn run_async<E: Into<Box<dyn Error>>>(schedule: impl FnOnce() -> Result<Schedule, E>) -> ExitCode {
     match own_arguments() {
         Ok(matches) => run_matches_async(&matches, schedule).await,
@@ -153,7 +152,6 @@ pub fn run_matches<E: Into<Box<dyn Error>>>(
 
 /// Runs the command that [`command`] parsed, inside a runtime of tokio, as [`run_async`] does.
 #[cfg(feature = "tokio")]
-#[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
 pub async fn run_matches_async<E: Into<Box<dyn Error>>>(
     matches: &ArgMatches,
     schedule: impl FnOnce() -> Result<Schedule, E>,

@@ -105,7 +105,6 @@ impl Shutdown {
     ///
     /// The handlers can't be installed, their thread can't be started, or the system is not Unix.
     #[cfg(feature = "signals")]
-    #[cfg_attr(docsrs, doc(cfg(feature = "signals")))]
     pub fn on_signals() -> std::io::Result<Self> {
         #[cfg(unix)]
         return signals::shutdown_of_this_process().map(|state| Self { state, ..Self::default() });
@@ -250,7 +249,6 @@ impl Shutdown {
     /// # }
     /// ```
     #[cfg(feature = "tokio")]
-    #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
     pub fn triggered(&self) -> impl Future<Output = ()> + Send + use<> {
         self.listen_after_fork();
         let this = self.clone();

@@ -248,7 +248,6 @@ impl From<FixedOffset> for Zone {
 }
 
 #[cfg(feature = "chrono-tz")]
-#[cfg_attr(docsrs, doc(cfg(feature = "chrono-tz")))]
 impl TryFrom<chrono_tz::Tz> for Zone {
     type Error = UnknownZone;
 

@@ -21,7 +21,6 @@ mod lease_guard;
 pub(crate) mod operator;
 
 /// Methods for programs with a tokio runtime. They return futures. Separate threads do the work.
-#[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
 impl Schedule {
     /// Returns the schedule with this runtime for all [futures](crate::Event::spawn) that are added from now on.
     /// Without this method, a future gets the runtime of the thread that adds it.

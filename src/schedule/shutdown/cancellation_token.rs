@@ -22,7 +22,6 @@ use crate::base::lock::lock;
 /// token.cancel();
 /// assert!(shutdown.is_triggered());
 /// ```
-#[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
 impl From<CancellationToken> for Shutdown {
     fn from(token: CancellationToken) -> Self {
         let shutdown = Self::new();

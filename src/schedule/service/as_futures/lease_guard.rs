@@ -33,7 +33,6 @@ impl LeaseGuard {
     /// # })
     /// # }
     /// ```
-    #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
     pub async fn acquire_within_async<M>(
         mutex: &M,
         name: MutexName,
@@ -77,7 +76,6 @@ impl LeaseGuard {
     /// # })
     /// # }
     /// ```
-    #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
     pub async fn release_async(self) -> Result<bool, MutexError> {
         on_a_thread(move || self.release()).await
     }

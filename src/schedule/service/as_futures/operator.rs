@@ -39,7 +39,6 @@ const USUAL_LIMIT: Duration = Duration::from_secs(2);
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-#[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
 pub struct Operator {
     schedule: Arc<Schedule>,
     limit: Duration,
@@ -47,7 +46,6 @@ pub struct Operator {
 
 impl Schedule {
     /// Returns a handle that calls this schedule from the request handlers of a service.
-    #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
     pub fn operator(&self) -> Operator {
         Operator { schedule: Arc::new(self.clone()), limit: USUAL_LIMIT }
     }
