@@ -1,7 +1,6 @@
 //! The error of a command line that can't be read, with advice on what to write instead.
 
 use std::ffi::OsString;
-use std::iter;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind as Wrong};
@@ -22,29 +21,8 @@ pub(in crate::cli) fn print_parse_error(
 ) -> ExitCode {
     // clap suggests to put an unknown option behind `--`. But the words behind `--` are run as a command, so the
     // suggestion is removed.
-    if let Some(ContextValue::StyledStrs(mut tips)) = error.remove(ContextKind::Suggested) {
-        tips.retain(|tip| !tip.to_string().contains("as a value"));
-        if !tips.is_empty() {
-            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
-        }
-    }
-    if !is_similar(&error, ContextKind::SuggestedSubcommand) {
-        error.remove(ContextKind::SuggestedSubcommand);
-    }
-    // The hint is the advice. Beside the hint, a similar name that clap suggests would mislead. If clap suggests an
-    // option, the usage contains it, too.
-    let command = command_of(parser);
-    let mut hints = hints(&error, command);
-    if !hints.is_empty() {
-        error.remove(ContextKind::SuggestedSubcommand);
-    }
-    let is_kept = hints.is_empty() && is_similar(&error, ContextKind::SuggestedArg);
-    if hints.is_empty() && !is_kept && error.kind() == Wrong::UnknownArgument {
-        hints.extend(options(command, usage_of(&error).contains(" soloist ")));
-    }
-    if !is_kept && error.remove(ContextKind::SuggestedArg).is_some() {
-        error.remove(ContextKind::Usage);
-    }
+    error.remove(ContextKind::Suggested);
+    let hints = hints(&error, command_of(parser));
     let is_error = error.use_stderr();
     // If printing fails, the exit code still shows the error.
     let _ = error.print();
@@ -56,17 +34,18 @@ pub(in crate::cli) fn print_parse_error(
     ExitCode::from(if is_error { usage } else { 0 })
 }
 
-/// Returns whether a name that clap suggests is similar to the wrong name, or is its beginning. clap also suggests names
-/// with a few common letters, such as `--timeout` for `--at-most`.
-fn is_similar(error: &clap::Error, suggested: ContextKind) -> bool {
-    let without_dashes = |name: &String| name.trim_start_matches('-').to_owned();
-    let typed: Vec<String> = wrong_names(error).iter().map(without_dashes).collect();
-    // `--help` and `--version` are the way out of no error.
-    let helps = |name: &String| name != "help" && name != "version";
-    names(error, suggested).iter().map(without_dashes).filter(helps).any(|suggested| {
-        let is_like = |typed: &String| did_you_mean(typed, iter::once(&*suggested)).is_some();
-        typed.iter().any(|typed| typed.starts_with(&suggested) || is_like(typed))
-    })
+/// Returns a question with the options or the commands whose names are similar to a wrong name.
+fn similar_names(command: &Command, names: &[String]) -> Option<String> {
+    let options = command.get_arguments().filter(|option| is_listed(option)).filter_map(Arg::get_long);
+    let options = options.map(|name| format!("--{name}"));
+    let known: Vec<String> = options.chain(command.get_subcommands().map(|it| it.get_name().to_owned())).collect();
+    let question = names.iter().find_map(|typed| did_you_mean(typed, known.iter().map(String::as_str)));
+    question.map(|question| format!("tip: {question}"))
+}
+
+/// Returns whether the list of options has this argument.
+fn is_listed(option: &Arg) -> bool {
+    !option.is_positional() && !option.is_hide_set() && !["help", "version"].contains(&option.get_id().as_str())
 }
 
 /// Returns the wrong arguments, or the unknown command.
@@ -91,12 +70,17 @@ fn command_of(parser: &mut Command) -> &Command {
     name.and_then(|name| parser.find_subcommand(name)).unwrap_or(parser)
 }
 
-/// Returns the options of the command, with their help texts. A program with a schedule sets everything else itself.
-fn options(command: &Command, is_of_soloist: bool) -> Option<String> {
+/// Returns all commands, or the options of the command with their help texts. A program with a schedule sets everything
+/// else itself.
+fn all_names(error: &clap::Error, command: &Command) -> Option<String> {
+    // The program `soloist` has no events.
+    let is_of_soloist = usage_of(error).contains(" soloist ");
+    if error.kind() == Wrong::InvalidSubcommand {
+        return Some(if is_of_soloist { COMMANDS_OF_SOLOIST } else { COMMANDS_OF_A_SCHEDULE }.to_owned());
+    }
     if command.has_subcommands() {
         return None;
     }
-    let is_listed = |option: &Arg| !option.is_positional() && !option.is_hide_set() && option.get_id() != "help";
     let options = if command.get_arguments().any(is_listed) {
         format!("Options:\n{}", command.clone().help_template("{options}").render_help().to_string().trim_end())
     } else {
@@ -174,14 +158,10 @@ fn hints(error: &clap::Error, command: &Command) -> Vec<String> {
             let option = names.iter().find_map(|name| with_help(command, name.split(' ').next()?));
             hints.extend(option);
         }
-        Wrong::UnknownArgument => hints.extend(advice_on(error, command, &names)),
-        Wrong::InvalidSubcommand => {
-            hints.extend(advice_on(error, command, &names));
-            if hints.is_empty() && error.get(ContextKind::SuggestedSubcommand).is_none() {
-                // The program `soloist` has no events.
-                let is_of_soloist = usage_of(error).contains(" soloist ");
-                hints.push(if is_of_soloist { COMMANDS_OF_SOLOIST } else { COMMANDS_OF_A_SCHEDULE }.to_owned());
-            }
+        Wrong::UnknownArgument | Wrong::InvalidSubcommand => {
+            // Beside advice, a similar name would mislead.
+            let advice = advice_on(error, command, &names).or_else(|| similar_names(command, &names));
+            hints.extend(advice.or_else(|| all_names(error, command)));
         }
         _ => {}
     }

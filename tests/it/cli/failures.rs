@@ -196,7 +196,7 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
     ("$S run --name j true", 64, "unexpected argument 'true'"),
     ("ln -s $S locker; ./locker run --name j true", 64, "\nIf it is the command, write -- before it. "),
     ("$S run -- true", 64, "--name <NAME>"),
-    ("$S run --nam j -- true", 64, "a similar argument exists: '--name'"),
+    ("$S run --nam j -- true", 64, "\ntip: did you mean `--name`?\n"),
     ("SOLOIST_STORE=; unset SOLOIST_STORE; $S run --name j -- true", 64, "--store <URL>"),
     ("$S run --name '' -- true", 64, "invalid value '' for '--name <NAME>': it is empty: write a name, or leave "),
     ("SOLOIST_APP= $S run --name j -- true", 64, "invalid value '' for '--schedule <NAME>': it is empty: "),
@@ -347,7 +347,7 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
     (
         "$S run --name j --timeout 5m --kill-after 10s -- true",
         64,
-        "error: unexpected argument '--kill-after' found\n\nFor more information, try '--help'.\n\nWrite: ",
+        "error: unexpected argument '--kill-after' found\n\nUsage: soloist run --store <URL> --name <NAME> --timeout <TIME> -- <COMMAND>...\n\nFor more information, try '--help'.\n\nWrite: ",
     ),
     (
         "$S run --name j -k 10s -- true",
@@ -370,14 +370,14 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
         "The login and the port belong in the URL of the store: redis://:PASSWORD@HOST:6379. ",
     ),
     ("$S completions --shell bash", 2, "\nWrite the shell without an option: completions bash.\n"),
-    ("$S completions --shell bash 2>&1 | grep similar; test $? = 1", 0, ""),
+    ("$S completions --shell bash 2>&1 | grep 'did you mean'; test $? = 1", 0, ""),
     ("$S resume x --in 2h", 2, "To let it end later, write: pause EVENT --for 2h.\n"),
     ("$S pause x --from 22:00", 2, "A pause begins now. Write its length as --for 8h. "),
     ("$S unlock busy --now", 2, "write --force.\n"),
     ("$S log x --failed", 2, "\n\nOptions:\n      --json  "),
     ("$S run --name j --at-most 3 -- true", 64, "Up to n at a time need a program in Rust, with Event::at_most.\n"),
     ("$S run --name j --at-most 3 -- true 2>&1 | grep -e --timeout; test $? = 1", 0, ""),
-    ("$S run --name j --config x -- true 2>&1 | grep -q similar; test $? = 1", 0, ""),
+    ("$S run --name j --config x -- true 2>&1 | grep -q 'did you mean'; test $? = 1", 0, ""),
     ("SOLOIST_INSTANCE='$(hostname)' $S run --name j -- true", 64, "SOLOIST_INSTANCE has a `$`, which only a shell "),
     ("$S run --name j --config x -- true", 64, "\n\nOptions:\n      --store <URL>  "),
     (
@@ -470,7 +470,7 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
         64,
         "\nUse --retry-after <TIME>: How long to wait before the command runs again.\n",
     ),
-    ("$S run --name j --retry 3 --retry-delay 10s -- true 2>&1 | grep -q similar; test $? = 1", 0, ""),
+    ("$S run --name j --retry 3 --retry-delay 10s -- true 2>&1 | grep -q 'did you mean'; test $? = 1", 0, ""),
     (
         "$S run --name j --schedule '*/5 * * * *' -- true",
         64,
@@ -642,7 +642,7 @@ const COMMANDS: &[(&str, i32, &str)] = &[
     ("$C sideways", 2, "error: unrecognized subcommand 'sideways'"),
     ("$C sideways", 2, "\nTo run one event, due or not, write: run-one EVENT. The other commands are run, work, "),
     ("$S sideways", 2, "\nThe commands are run, log, locks, unlock, pause, paused, resume, check and create-table.\n"),
-    ("$C lst", 2, "tip: a similar subcommand exists: 'list'\n"),
+    ("$C lst", 2, "\ntip: did you mean `list`?\n"),
     ("$C lst 2>&1 | grep run-one", 1, ""),
     ("$S sideways 2>&1 | grep run-one", 1, ""),
     // The file of the program has another name.
