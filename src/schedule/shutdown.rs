@@ -199,7 +199,7 @@ impl Shutdown {
     /// Returns whether the shutdown has begun. If your application has other work to end when the shutdown begins, call
     /// [`wait`](Self::wait) with a `timeout` of zero instead: `wait` also keeps the process from ending too early.
     pub fn is_triggered(&self) -> bool {
-        self.state.has_begun.load(Ordering::Acquire) || self.future_ended.load(Ordering::Acquire)
+        self.has_begun(&self.state.lock())
     }
 
     /// Waits until the shutdown begins, but not longer than `timeout`. A loop of your own can sleep in this way between

@@ -2,9 +2,9 @@
 //! waits.
 
 use std::mem;
+use std::sync::atomic::AtomicBool;
 #[cfg(all(unix, feature = "signals"))]
 use std::sync::atomic::AtomicU32;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -16,8 +16,6 @@ use crate::time::{clock::Clock, clock::Waiting, clock::manual::Wake, clock::mome
 
 #[derive(Default)]
 pub(super) struct ShutdownState {
-    /// Whether the shutdown has begun, readable without the lock.
-    pub(super) has_begun: AtomicBool,
     pub(super) progress: Mutex<Progress>,
     pub(super) changed: Condvar,
     /// The waker of the futures that wait for the beginning of the shutdown.
@@ -120,7 +118,6 @@ impl ShutdownState {
         let deadlines = Deadlines::after(progress.drain(), progress.grace(), asked);
         progress.deadlines = Some(deadlines);
         progress.signal = signal;
-        self.has_begun.store(true, Ordering::Release);
         self.tell_runs(progress);
         self.begins.wake();
         self.watch_drain(deadlines);
