@@ -11,9 +11,10 @@ use crate::time::clock::instant_of;
 use crate::time::clock::shown::{ExactDuration, Rfc3339};
 use crate::time::crontab::field_set::{Field, FieldSet, InField};
 use crate::time::timetable::civil_times::{CivilTimes, Cycle};
+#[cfg(feature = "cron")]
 use crate::time::timetable::occurrences::Seconds;
 use crate::time::timetable::windows::time_of_day;
-use crate::time::timetable::{clock_change::ClockChange, interval::Interval, jitter::Jitter, span::Span};
+use crate::time::timetable::{clock_change::ClockChange, interval::Interval, span::Span};
 use crate::time::{crontab::Crontab, timetable::Timetable, zone::Zone};
 
 pub(crate) mod one_or_more;
@@ -22,7 +23,7 @@ pub(crate) mod one_or_more;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TimetableSpec {
     /// A complete timetable, such as the crontab of `cron(..)`, and its text for messages.
-    expression: Option<(Expression, String)>,
+    expression: Option<(Timetable, String)>,
     /// The fields of a crontab that methods have set. All other fields are `*`.
     fields: [Option<SetField>; Field::ALL.len()],
     /// The defaults for fields that no method sets, such as midnight.
@@ -49,23 +50,10 @@ struct SetField {
     method: &'static str,
 }
 
-/// A complete timetable: the five fields of a crontab, or a schedule of the crate `cron`, with seconds and years.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Expression {
-    times: CivilTimes,
-    seconds: Seconds,
-}
-
-impl From<Crontab> for Expression {
-    fn from(crontab: Crontab) -> Self {
-        Self { times: CivilTimes::of(crontab), seconds: Seconds::START }
-    }
-}
-
 /// Converts the sets of numbers, not the text, so that the spelling makes no difference. In the crate `cron`, a day
 /// must match both day fields, so this rule is kept.
 #[cfg(feature = "cron")]
-impl TryFrom<&cron::Schedule> for Expression {
+impl TryFrom<&cron::Schedule> for Timetable {
     type Error = String;
 
     fn try_from(schedule: &cron::Schedule) -> Result<Self, String> {
@@ -92,7 +80,7 @@ impl TryFrom<&cron::Schedule> for Expression {
             || format!("`on({schedule})` is never due: none of its days of the month comes in any of its months");
         let seconds = Seconds::new(numbers(schedule.seconds())).filter(|_| crontab.comes()).ok_or_else(never)?;
         let years = numbers(schedule.years()).into_iter().collect();
-        Ok(Self { times: CivilTimes { years, ..CivilTimes::of(crontab) }, seconds })
+        Ok(Self { times: CivilTimes { years, ..CivilTimes::of(crontab) }, seconds, ..Self::of(crontab) })
     }
 }
 
@@ -110,8 +98,7 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 impl TimetableSpec {
     /// Sets a complete timetable. Messages quote `text`. A second expression is an error, unless its numbers are equal
     /// to those of the first.
-    pub(crate) fn set_expression(&mut self, expression: impl Into<Expression>, text: String) -> Result<(), String> {
-        let expression = expression.into();
+    pub(crate) fn set_expression(&mut self, expression: Timetable, text: String) -> Result<(), String> {
         match &self.expression {
             Some((before, text_before)) if *before != expression => {
                 Err(format!("two crontabs say when it is due, `{text_before}` and `{text}`: leave one of them out"))
@@ -133,15 +120,14 @@ impl TimetableSpec {
                          methods for all of it, such as `weekly_on(Weekday::Mon, \"09:00\")`"
                     ));
                 }
-                None => *expression,
+                None => expression.clone(),
             },
-            None if self.words().next().is_some() => self.crontab_of_words()?.into(),
+            None if self.words().next().is_some() => Timetable::of(self.crontab_of_words()?),
             None => return Ok(None),
         };
-        let (Expression { times, seconds }, span) = (expression, self.span()?);
-        let times = CivilTimes { cycle: self.cycle.unwrap_or(Cycle::EVERY_DAY), ..times };
-        let (interval, zone, jitter) = (self.interval()?, zone.clone(), Jitter::NONE);
-        let timetable = Timetable { times, seconds, interval, zone, clock_change, span, jitter };
+        let times = CivilTimes { cycle: self.cycle.unwrap_or(Cycle::EVERY_DAY), ..expression.times };
+        let (span, interval, zone) = (self.span()?, self.interval()?, zone.clone());
+        let timetable = Timetable { times, interval, zone, clock_change, span, ..expression };
         if timetable.next(DateTime::<Utc>::MIN_UTC).is_none() {
             let first =
                 Timetable { span: Span::new(self.from, None), ..timetable.clone() }.next(DateTime::<Utc>::MIN_UTC);

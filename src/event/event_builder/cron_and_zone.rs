@@ -8,9 +8,7 @@ use super::Event;
 use crate::event::add_error::{AddErrorKind, wrong_zone};
 use crate::event::filter::windows_of;
 use crate::time::crontab::Crontab;
-#[cfg(feature = "cron")]
-use crate::time::frequency::Expression;
-use crate::time::timetable::clock_change::ClockChange;
+use crate::time::timetable::{Timetable, clock_change::ClockChange};
 use crate::time::zone::{UnknownZone, Zone};
 
 impl Event {
@@ -32,7 +30,7 @@ impl Event {
     /// ```
     pub fn cron(self, expression: &str) -> Self {
         match expression.parse::<Crontab>() {
-            Ok(crontab) => self.timed(|due| due.set_expression(crontab, crontab.to_string())),
+            Ok(crontab) => self.timed(|due| due.set_expression(Timetable::of(crontab), crontab.to_string())),
             Err(error) => self.refused(AddErrorKind::Timetable.because(error)),
         }
     }
@@ -68,7 +66,7 @@ impl Event {
     #[cfg(feature = "cron")]
     #[expect(clippy::needless_pass_by_value, reason = "a schedule that was just parsed needs no `&`")]
     pub fn on(self, schedule: cron::Schedule) -> Self {
-        self.timed(|due| due.set_expression(Expression::try_from(&schedule)?, schedule.to_string()))
+        self.timed(|due| due.set_expression(Timetable::try_from(&schedule)?, schedule.to_string()))
     }
 
     /// Sets the zone of the timetable. The default is the zone that the schedule sets with
