@@ -1,7 +1,5 @@
 //! The reasons why a run is cancelled.
 
-use std::fmt;
-
 use crate::base::error::debug_as_display;
 
 /// A reason why a run is cancelled.
@@ -38,18 +36,6 @@ pub enum CancelReason {
 }
 
 impl CancelReason {
-    /// Returns the keyword of the reason: `lease_lost`, `timed_out`, `shutting_down`, `replaced` or `unlocked`. No
-    /// version of this library changes a keyword.
-    pub fn keyword(self) -> &'static str {
-        match self {
-            Self::LeaseLost => "lease_lost",
-            Self::TimedOut => "timed_out",
-            Self::ShuttingDown => "shutting_down",
-            Self::Replaced => "replaced",
-            Self::Unlocked => "unlocked",
-        }
-    }
-
     /// Returns whether another process or an operator wants the lease. A task that stops for such a reason has not
     /// failed.
     pub(crate) fn is_for_the_lease(self) -> bool {
@@ -63,16 +49,15 @@ impl CancelReason {
     }
 }
 
-impl fmt::Display for CancelReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::LeaseLost => "its lease was lost",
-            Self::TimedOut => "it took longer than its timeout",
-            Self::ShuttingDown => "the process is shutting down",
-            Self::Replaced => "a later occurrence takes its place",
-            Self::Unlocked => "an operator frees its lease",
-        })
-    }
+keywords! {
+    /// Returns the keyword of the reason: `lease_lost`, `timed_out`, `shutting_down`, `replaced` or `unlocked`. No
+    /// version of this library changes a keyword.
+    CancelReason:
+    LeaseLost "lease_lost" "its lease was lost",
+    TimedOut "timed_out" "it took longer than its timeout",
+    ShuttingDown "shutting_down" "the process is shutting down",
+    Replaced "replaced" "a later occurrence takes its place",
+    Unlocked "unlocked" "an operator frees its lease",
 }
 
 /// The error that [`Run::check`](crate::Run::check) returns in a cancelled run. A task returns it with `?`.

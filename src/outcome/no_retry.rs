@@ -1,7 +1,5 @@
 //! The reasons why a failed run was not retried, although it had attempts left.
 
-use std::fmt;
-
 use super::cancel::CancelReason;
 
 /// A reason why a failed task was not [retried](crate::Event::retry), although it had attempts left. `Display` shows
@@ -36,24 +34,6 @@ pub enum NoRetry {
     Unlocked,
 }
 
-impl NoRetry {
-    /// Returns the keyword of the reason: `next_occurrence`, `outside_window`, `over`, `timed_out`, `lease_over`,
-    /// `shutting_down`, `paused`, `replaced` or `unlocked`. No version of this library changes a keyword.
-    pub fn keyword(self) -> &'static str {
-        match self {
-            Self::NextOccurrence => "next_occurrence",
-            Self::OutsideWindow => "outside_window",
-            Self::Over => "over",
-            Self::TimedOut => "timed_out",
-            Self::LeaseOver => "lease_over",
-            Self::ShuttingDown => "shutting_down",
-            Self::Paused => "paused",
-            Self::Replaced => "replaced",
-            Self::Unlocked => "unlocked",
-        }
-    }
-}
-
 /// Converts the reason of a cancellation that prevents a retry.
 impl From<CancelReason> for NoRetry {
     fn from(reason: CancelReason) -> Self {
@@ -67,18 +47,17 @@ impl From<CancelReason> for NoRetry {
     }
 }
 
-impl fmt::Display for NoRetry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NextOccurrence => "its next occurrence comes first",
-            Self::OutsideWindow => "its window is closed at the time of the retry",
-            Self::Over => "its `until` is over before the retry",
-            Self::TimedOut => "its timeout is over before the retry",
-            Self::LeaseOver => "its lease is over before the retry",
-            Self::ShuttingDown => "the process is shutting down",
-            Self::Paused => "it is paused",
-            Self::Replaced => "a later occurrence takes its place",
-            Self::Unlocked => "an operator frees its lease",
-        })
-    }
+keywords! {
+    /// Returns the keyword of the reason: `next_occurrence`, `outside_window`, `over`, `timed_out`, `lease_over`,
+    /// `shutting_down`, `paused`, `replaced` or `unlocked`. No version of this library changes a keyword.
+    NoRetry:
+    NextOccurrence "next_occurrence" "its next occurrence comes first",
+    OutsideWindow "outside_window" "its window is closed at the time of the retry",
+    Over "over" "its `until` is over before the retry",
+    TimedOut "timed_out" "its timeout is over before the retry",
+    LeaseOver "lease_over" "its lease is over before the retry",
+    ShuttingDown "shutting_down" "the process is shutting down",
+    Paused "paused" "it is paused",
+    Replaced "replaced" "a later occurrence takes its place",
+    Unlocked "unlocked" "an operator frees its lease",
 }

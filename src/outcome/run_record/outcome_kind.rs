@@ -1,7 +1,5 @@
 //! The kinds of outcomes.
 
-use std::fmt;
-
 /// The kind of a run's outcome. `Display` shows the kind as a part of a sentence: `timed out`.
 ///
 /// ```
@@ -32,36 +30,22 @@ impl OutcomeKind {
     pub(crate) const ALL: [Self; 6] =
         [Self::Succeeded, Self::Failed, Self::Panicked, Self::TimedOut, Self::Cancelled, Self::NotStarted];
 
-    /// Returns the keyword that stores keep: `succeeded`, `failed`, `panicked`, `timed_out`, `cancelled` or
-    /// `not_started`.
-    pub const fn keyword(self) -> &'static str {
-        match self {
-            Self::Succeeded => "succeeded",
-            Self::Failed => "failed",
-            Self::Panicked => "panicked",
-            Self::TimedOut => "timed_out",
-            Self::Cancelled => "cancelled",
-            Self::NotStarted => "not_started",
-        }
-    }
-
     /// Returns the kind with this keyword.
     pub(crate) fn of_keyword(keyword: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|result| result.keyword() == keyword)
     }
 }
 
-impl fmt::Display for OutcomeKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Succeeded => "succeeded",
-            Self::Failed => "failed",
-            Self::Panicked => "panicked",
-            Self::TimedOut => "timed out",
-            Self::Cancelled => "was cancelled",
-            Self::NotStarted => "was not started",
-        })
-    }
+keywords! {
+    /// Returns the keyword that stores keep: `succeeded`, `failed`, `panicked`, `timed_out`, `cancelled` or
+    /// `not_started`.
+    OutcomeKind:
+    Succeeded "succeeded" "succeeded",
+    Failed "failed" "failed",
+    Panicked "panicked" "panicked",
+    TimedOut "timed_out" "timed out",
+    Cancelled "cancelled" "was cancelled",
+    NotStarted "not_started" "was not started",
 }
 
 /// Serializes the kind as its [keyword](OutcomeKind::keyword).
