@@ -21,7 +21,7 @@ use super::protection::{Protection, claim::MINUTE};
 use crate::base::lock::lock;
 use crate::lease::name::MutexName;
 use crate::outcome::skip_reason::SkipReason;
-use crate::time::timetable::{Timetable, windows::Windows};
+use crate::time::timetable::Timetable;
 use crate::time::{clock::Clock, clock::moment::Moment};
 
 /// The rule by which an event makes up for missed occurrences, and the state of its latest occurrences in this process.
@@ -33,8 +33,6 @@ pub(crate) struct CatchUp {
     /// The marker that shows since when the store has known the event. `None`: the event has no `catch_up`, and only
     /// occurrences that waited in its queue are made up for.
     pub(crate) marker: Option<MutexName>,
-    /// The windows of the event. An occurrence outside of them was not missed.
-    windows: Windows,
     known: Mutex<KnownRuns>,
 }
 
@@ -62,7 +60,6 @@ impl CatchUp {
         event: &Arc<str>,
         protection: &Protection,
         timetable: &Timetable,
-        windows: Windows,
     ) -> Option<Self> {
         let marker = asked.zip(protection.claim).map(|((window, most), claim)| {
             let all = if most > 1 { ", all" } else { "" };
@@ -70,7 +67,7 @@ impl CatchUp {
             protection.mutex.mark(Arc::clone(event), text)
         });
         let (window, most) = asked.or_else(|| Some((protection.queue.as_ref()?.within, 1)))?;
-        Some(Self { window, most, marker, windows, known: Mutex::default() })
+        Some(Self { window, most, marker, known: Mutex::default() })
     }
 
     /// Returns the occurrences that may have been missed at `minute`, the oldest first, and notes them as in progress.
@@ -89,7 +86,7 @@ impl CatchUp {
         let mut known = lock(&self.known);
         let open_for = TimeDelta::from_std(self.window + timetable.jitter.longest()).unwrap_or(TimeDelta::MAX);
         let earliest = minute.checked_sub_signed(open_for).unwrap_or(DateTime::<Utc>::MIN_UTC);
-        let last_up_to = |latest: DateTime<Utc>| timetable.last_in(&self.windows, earliest, latest);
+        let last_up_to = |latest: DateTime<Utc>| timetable.last_open(earliest, latest);
         let last_before = |next: DateTime<Utc>| last_up_to(next - TimeDelta::seconds(1));
         let (latest, count) = match due {
             Some(_) if self.most == 1 => return Vec::new(), // Only the latest occurrence runs: the due occurrence.
@@ -144,7 +141,7 @@ impl CatchUp {
     /// of the occurrence. It ends when the next occurrence starts or when the window ends, whichever is earlier. A
     /// minute is added, because ticks check only once a minute.
     pub(crate) fn claim_lookup_time(&self, timetable: &Timetable, occurrence: DateTime<Utc>) -> Duration {
-        let next_start = timetable.next_in(&self.windows, occurrence).map(|next| timetable.start_of(next));
+        let next_start = timetable.next_open(occurrence).map(|next| timetable.start_of(next));
         let until_next = next_start.and_then(|next| (next - timetable.start_of(occurrence)).to_std().ok());
         until_next.map_or(self.window, |until_next| until_next.min(self.window)) + MINUTE
     }

@@ -12,7 +12,7 @@ mod spacing_check;
 use super::add_error::{AddErrorKind, Refusal, checked_term, out_of_range};
 use super::catch_up::CatchUp;
 use super::event_builder::{AfterHook, Event};
-use super::filter::{Environments, Filter, named, windows_of};
+use super::filter::{Environments, Filter, named};
 use super::protection::claim::{MINUTE, check_live_claims, usual_claim_window};
 use super::protection::{LeaseTerms, Protection};
 use super::retry::Retry;
@@ -143,7 +143,7 @@ impl Definition {
     }
 
     pub(crate) fn has_windows(&self) -> bool {
-        self.filters.iter().any(|filter| matches!(filter, Filter::Window(_)))
+        !self.timetable.windows.0.is_empty()
     }
 
     /// Returns the time at which `occurrence` starts. With a [`jitter`](Event::jitter), the start can be later than the
@@ -178,7 +178,7 @@ impl Definition {
     /// Returns the event's occurrences after `after`. An occurrence outside of the event's windows is left out. If the
     /// event does not run in this environment, there are no occurrences.
     pub(crate) fn upcoming(&self, after: DateTime<Utc>) -> impl Iterator<Item = DateTime<Utc>> + use<> {
-        let times = self.runs_here.then(|| self.timetable.clone().upcoming(after, windows_of(&self.filters)));
+        let times = self.runs_here.then(|| self.timetable.clone().upcoming(after));
         times.into_iter().flatten()
     }
 
@@ -263,7 +263,7 @@ impl Event {
         let longest_catch_up = all.map(|(window, _)| window + MINUTE).unwrap_or_default();
         let claim_window = usual_window.max(longest_wait).max(longest_catch_up);
         check_live_claims(claim_window, protection.claim, timetable.period())?;
-        let catch_up = CatchUp::new(catch_up, &self.name, &protection, &timetable, windows_of(&self.filters));
+        let catch_up = CatchUp::new(catch_up, &self.name, &protection, &timetable);
         let definition = Definition {
             name: self.name,
             work: self.work,

@@ -302,9 +302,9 @@ impl Event {
             Some(longest) => Jitter::new(&self.name, checked_jitter(longest, timetable.period())?),
             None => Jitter::NONE,
         };
-        let timetable = Timetable { jitter, ..timetable };
-        let windows = windows_of(&self.filters);
-        if !windows.0.is_empty() && timetable.next_in(&windows, DateTime::<Utc>::MIN_UTC).is_none() {
+        let timetable = Timetable { jitter, windows: windows_of(&self.filters), ..timetable };
+        let windows = &timetable.windows;
+        if !windows.0.is_empty() && timetable.next_open(DateTime::<Utc>::MIN_UTC).is_none() {
             let are_never_open = windows.closed_for(NaiveTime::MIN) == MINUTES_OF_A_DAY;
             let windows: Vec<String> = windows.0.iter().map(|window| format!("`{window}`")).collect();
             let (due, windows) = (timetable.in_words(), windows.join(" and "));

@@ -52,6 +52,8 @@ pub(crate) struct Timetable {
     pub(crate) clock_change: ClockChange,
     pub(crate) span: Span,
     pub(crate) jitter: Jitter,
+    /// The windows in which a run may start. Only the methods that mention windows heed them.
+    pub(crate) windows: Windows,
 }
 
 impl Timetable {
@@ -66,6 +68,7 @@ impl Timetable {
             clock_change: ClockChange::AsCron,
             span: Span::ALWAYS,
             jitter: Jitter::NONE,
+            windows: Windows(Vec::new()),
         }
     }
 
@@ -182,38 +185,33 @@ impl Timetable {
         Tick::at(now.checked_sub_signed(delay).unwrap_or(now), &self.zone).with_occurrence(occurrence, &self.zone)
     }
 
-    /// Returns the first occurrence after `after` inside these windows, between the years 1970 and 2100. If the windows
+    /// Returns the first occurrence after `after` inside the windows, between the years 1970 and 2100. If the windows
     /// are closed at all times of the crontab, returns `None`, even if a clock change moves an occurrence into a
     /// window.
-    pub(crate) fn next_in(&self, windows: &Windows, mut after: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        if !self.times.crontab.minutes_of_day().any(|minute| windows.are_open_in(minute)) {
+    pub(crate) fn next_open(&self, mut after: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        if !self.times.crontab.minutes_of_day().any(|minute| self.windows.are_open_in(minute)) {
             return None;
         }
         loop {
             let time = self.next(after)?;
-            match windows.closed_for(self.zone.at(time).time()) {
+            match self.windows.closed_for(self.zone.at(time).time()) {
                 0 => return Some(time),
                 minutes => after = self.last_second_closed(time, minutes),
             }
         }
     }
 
-    /// Returns the last occurrence from `earliest` to `latest` inside these windows.
-    pub(crate) fn last_in(
-        &self,
-        windows: &Windows,
-        earliest: DateTime<Utc>,
-        latest: DateTime<Utc>,
-    ) -> Option<DateTime<Utc>> {
+    /// Returns the last occurrence from `earliest` to `latest` inside the windows.
+    pub(crate) fn last_open(&self, earliest: DateTime<Utc>, latest: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let mut second = latest.timestamp();
         while second >= earliest.timestamp() {
             let local = self.zone.at(instant_of(second)).time();
-            if !windows.are_open_at(local) {
+            if !self.windows.are_open_at(local) {
                 second -= i64::from(local.second()) + 1; // the end of the minute before
                 continue;
             }
             let occurrence = self.last_up_to(second).filter(|occurrence| *occurrence >= earliest)?;
-            if windows.are_open_at(self.zone.at(occurrence).time()) {
+            if self.windows.are_open_at(self.zone.at(occurrence).time()) {
                 return Some(occurrence);
             }
             second = occurrence.timestamp();
@@ -232,15 +230,11 @@ impl Timetable {
         instant_of(change.unwrap_or(opens) - 1)
     }
 
-    /// Returns the occurrences after `after` inside these windows, one by one, between the years 1970 and 2100.
-    pub(crate) fn upcoming(
-        self,
-        after: DateTime<Utc>,
-        windows: Windows,
-    ) -> impl Iterator<Item = DateTime<Utc>> + use<> {
+    /// Returns the occurrences after `after` inside the windows, one by one, between the years 1970 and 2100.
+    pub(crate) fn upcoming(self, after: DateTime<Utc>) -> impl Iterator<Item = DateTime<Utc>> + use<> {
         let mut last = after;
         iter::from_fn(move || {
-            last = self.next_in(&windows, last)?;
+            last = self.next_open(last)?;
             Some(last)
         })
     }

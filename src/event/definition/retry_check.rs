@@ -6,7 +6,6 @@ use chrono::{DateTime, Utc};
 
 use super::Definition;
 use crate::event::add_error::{AddErrorKind, Refusal};
-use crate::event::filter::Filter;
 use crate::lease::term::Renewal;
 use crate::outcome::no_retry::NoRetry;
 use crate::time::clock::{shown::ExactDuration, wall_plus};
@@ -25,12 +24,11 @@ impl Definition {
         ignores_windows: bool,
     ) -> Option<NoRetry> {
         let shown = self.timetable.zone.at(at).time();
-        let is_closed = |filter: &Filter| matches!(filter, Filter::Window(window) if !window.is_open_at(shown));
         if self.timetable.span.is_over_at(at.timestamp()) {
             Some(NoRetry::Over)
         } else if self.starts(since).next().is_some_and(|next| next.at <= at) {
             Some(NoRetry::NextOccurrence)
-        } else if !ignores_windows && self.filters.iter().any(is_closed) {
+        } else if !ignores_windows && !self.timetable.windows.are_open_at(shown) {
             Some(NoRetry::OutsideWindow)
         } else {
             None

@@ -9,7 +9,6 @@ use super::Definition;
 use super::retry_check::MOST_TRIED;
 use crate::event::add_error::{AddErrorKind, Refusal};
 use crate::event::catch_up::CatchUp;
-use crate::event::filter::windows_of;
 use crate::time::clock::shown::ExactDuration;
 use crate::time::zone::Zone;
 
@@ -59,7 +58,7 @@ impl Definition {
         if timetable.interval.is_none() {
             timetable.zone = Zone::UTC;
         }
-        let times = timetable.upcoming(DateTime::UNIX_EPOCH, windows_of(&self.filters));
+        let times = timetable.upcoming(DateTime::UNIX_EPOCH);
         let times: Vec<DateTime<Utc>> = times.take(MOST_TRIED).collect();
         times.windows(later + 1).filter_map(|times| (times[later] - times[0]).to_std().ok()).min()
     }

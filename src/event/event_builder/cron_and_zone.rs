@@ -6,7 +6,6 @@ use chrono::{DateTime, Utc};
 
 use super::Event;
 use crate::event::add_error::{AddErrorKind, wrong_zone};
-use crate::event::filter::windows_of;
 use crate::time::crontab::Crontab;
 use crate::time::timetable::{Timetable, clock_change::ClockChange};
 use crate::time::zone::{UnknownZone, Zone};
@@ -172,7 +171,6 @@ impl Event {
     /// # }
     /// ```
     pub fn upcoming(&self, after: DateTime<Utc>) -> impl Iterator<Item = DateTime<Utc>> + use<> {
-        let windows = windows_of(&self.filters);
-        self.timetable().into_iter().flat_map(move |timetable| timetable.upcoming(after, windows.clone()))
+        self.timetable().into_iter().flat_map(move |timetable| timetable.upcoming(after))
     }
 }

@@ -252,11 +252,8 @@ fn what_is_next_is_what_ticks_find_and_what_was_previous_too() {
         let context = format!("seed {seed}: {timetable:?} from {from} to {to}");
 
         let expected = ticked(&timetable, from, to, every);
-        let onward: Vec<_> = timetable
-            .clone()
-            .upcoming(from - TimeDelta::seconds(1), Windows::default())
-            .take_while(|time| *time < to)
-            .collect();
+        let onward: Vec<_> =
+            timetable.clone().upcoming(from - TimeDelta::seconds(1)).take_while(|time| *time < to).collect();
         assert_eq!(onward, expected, "upcoming, {context}");
         let back = iter::successors(timetable.previous(to), |time| timetable.previous(*time));
         let back: Vec<_> = back.take_while(|time| *time >= from).take(500).collect();

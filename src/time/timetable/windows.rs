@@ -10,7 +10,7 @@ pub(crate) const MINUTES_OF_A_DAY: u32 = 24 * 60;
 
 /// The minutes of the day from `first` to `last`, including both, or all other minutes if `is_excluded`. If `last` is
 /// earlier than `first`, the window goes over midnight.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
     pub(crate) first: u32,
     pub(crate) last: u32,
@@ -45,7 +45,7 @@ impl fmt::Display for Window {
 }
 
 /// The windows of an event. The event may run while all its windows are open.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Windows(pub(crate) Vec<Window>);
 
 impl Windows {
@@ -57,7 +57,7 @@ impl Windows {
     }
 
     /// Returns whether all windows are open at `time`.
-    pub(super) fn are_open_at(&self, time: NaiveTime) -> bool {
+    pub(crate) fn are_open_at(&self, time: NaiveTime) -> bool {
         self.are_open_in(minute_of(time))
     }
 
