@@ -34,10 +34,8 @@ pub use crate::schedule::pause::pause_error::PauseError;
 pub use crate::schedule::run_due::backfill::{Backfill, BackfillError};
 pub use crate::schedule::schedule::registry::UnknownEvent;
 #[cfg(feature = "tokio")]
-#[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
 pub use crate::schedule::service::as_futures::operator::Operator;
 #[cfg(feature = "metrics")]
-#[cfg_attr(docsrs, doc(cfg(feature = "metrics")))]
 pub use metrics::Metrics;
 pub use notice::{Notice, Step};
 pub use tell::observers::Observer;

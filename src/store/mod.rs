@@ -44,11 +44,8 @@ pub use event_mutex::warning::StoreWarning;
 pub use file::builder::FileMutexBuilder;
 pub use file::network_filesystem::NetworkFilesystem;
 #[cfg(feature = "mysql")]
-#[cfg_attr(docsrs, doc(cfg(feature = "mysql")))]
 pub use mysql::MysqlMutexBuilder;
 #[cfg(feature = "postgres")]
-#[cfg_attr(docsrs, doc(cfg(feature = "postgres")))]
 pub use postgres::PostgresMutexBuilder;
 #[cfg(feature = "redis")]
-#[cfg_attr(docsrs, doc(cfg(feature = "redis")))]
 pub use redis::RedisMutexBuilder;

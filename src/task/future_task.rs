@@ -38,6 +38,7 @@ impl Runtime {
 
 /// The task of an event, if it is a future.
 pub(crate) struct FutureTask {
+    /// Makes the future of a run. The closure of the user is called when the future is polled.
     begin: Box<dyn Fn(Run) -> TaskFuture + Send + Sync>,
     /// `None` until the event is added to a schedule.
     pub(crate) runtime: Option<Runtime>,
@@ -53,40 +54,30 @@ impl FutureTask {
         self.runtime.as_ref().is_some_and(|of_this| of_this.id == runtime)
     }
 
-    /// Makes the future of `run`, and does not start it yet.
-    pub(crate) fn prepare(&self, run: &Run, span: &Span) -> PreparedTask {
-        let runtime = self.runtime.clone().expect("an event that was added has a runtime");
+    /// Starts the task of `run`. Until the task ends, each change of its run wakes `changed`. Call
+    /// [`TaskControl::enforce`] each time `changed` is woken. `on_end` is called once, on the thread on which the task
+    /// ends.
+    pub(crate) fn start(
+        &self,
+        run: &Run,
+        span: &Span,
+        changed: &Waker,
+        on_end: impl FnOnce(TaskEnd) + Send + 'static,
+    ) -> Arc<TaskControl> {
+        let runtime = self.runtime.as_ref().expect("an event that was added has a runtime");
+        let awaited = TaskWaiter::new(&run.held.signal);
+        awaited.set(changed);
         let [was_polled, is_notified] = [(); 2].map(|()| AtomicBool::new(false));
-        let control = TaskControl {
+        let control = Arc::new(TaskControl {
             run: run.clone(),
             phase: AtomicU8::new(WAITING),
             revoked: AtomicU64::new(Moment::NEVER.to_bits()),
             was_polled,
             is_notified,
-            awaited: Mutex::new(None),
-        };
-        PreparedTask { work: (self.begin)(run.clone()), control: Arc::new(control), span: span.clone(), runtime }
-    }
-}
-
-/// The task of a run, before its start.
-pub(crate) struct PreparedTask {
-    work: TaskFuture,
-    control: Arc<TaskControl>,
-    span: Span,
-    runtime: Runtime,
-}
-
-impl PreparedTask {
-    /// Starts the task. Until the task ends, each change of its run wakes `changed`. Call [`TaskControl::enforce`] each
-    /// time `changed` is woken. `on_end` is called once, on the thread on which the task ends.
-    pub(crate) fn start(self, changed: &Waker, on_end: impl FnOnce(TaskEnd) + Send + 'static) -> Arc<TaskControl> {
-        let Self { work, control, span, runtime } = self;
-        let waiter = TaskWaiter::new(&control.run.held.signal);
-        waiter.set(changed);
-        *lock(&control.awaited) = Some((Box::new(on_end), waiter));
-        let waiter = TaskWaiter::new(&control.run.held.signal);
-        let future = LeasedFuture { work: Some(work), waiter, control: Arc::clone(&control), span };
+            awaited: Mutex::new(Some((Box::new(on_end), awaited))),
+        });
+        let (work, waiter) = (Some((self.begin)(run.clone())), TaskWaiter::new(&run.held.signal));
+        let future = LeasedFuture { work, waiter, control: Arc::clone(&control), span: span.clone() };
         if let Err(message) = contain(|| (runtime.drive)(future)) {
             control.end(Some(Fault::Panicked(message)), false);
         }
@@ -302,7 +293,7 @@ mod tests {
         let run = Run { id, lateness: Duration::ZERO, attempt: 1, held: Arc::new(held) };
         let (ended, end) = channel();
         let on_end = move |end| ended.send(end).expect("the receiver is there");
-        task.prepare(&run, &Span::current()).start(Waker::noop(), on_end);
+        task.start(&run, &Span::current(), Waker::noop(), on_end);
         (future.recv().expect("it was given to the runtime"), polls, end)
     }
 

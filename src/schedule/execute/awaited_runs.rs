@@ -10,8 +10,6 @@ use crossbeam_channel::{Receiver, Select, Sender, never, unbounded};
 
 use super::next_attempt::AwaitedPart;
 use super::one_run::ActiveRun;
-use crate::base::catch_panic::contain;
-use crate::outcome::fault::Fault;
 use crate::task::future_task::TaskEnd;
 use crate::time::clock::Waiting;
 use crate::time::{clock::manual::Wake, clock::moment::Moment};
@@ -119,10 +117,7 @@ impl ArrivalSender {
         let (sender, changed) = (Arc::clone(self), Waker::from(Arc::clone(self)));
         let on_end = move |end| sender.send(Arrival::Ended(number, Some(end)));
         match part {
-            AwaitedPart::NextTask(task) => match contain(|| span.in_scope(|| task.prepare(run, span))) {
-                Ok(task) => *part = AwaitedPart::Task(task.start(&changed, on_end)),
-                Err(message) => on_end(TaskEnd { fault: Some(Fault::Panicked(message)), is_abandoned: false }),
-            },
+            AwaitedPart::NextTask(task) => *part = AwaitedPart::Task(task.start(run, span, &changed, on_end)),
             AwaitedPart::Retry(_, wait) => wait.start(&changed),
             AwaitedPart::Task(_) | AwaitedPart::TaskEnded(_) => {}
         }

@@ -120,7 +120,6 @@ macro_rules! server_builder {
             /// contents of a file, not its path. The default is the system's root certificates. If the URL leads to
             /// another host without TLS, `build` returns an error.
             #[cfg(feature = $tls)]
-            #[cfg_attr(docsrs, doc(cfg(feature = $tls)))]
             pub fn root_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {
                 self.options.tls.roots = Some(pem.into());
                 self
@@ -129,7 +128,6 @@ macro_rules! server_builder {
             /// Sets the client's certificate and its key, as PEM, for servers that ask for a client certificate. If the
             /// URL leads to another host without TLS, `build` returns an error.
             #[cfg(feature = $tls)]
-            #[cfg_attr(docsrs, doc(cfg(feature = $tls)))]
             pub fn client_certificate(mut self, chain_pem: impl Into<Vec<u8>>, key_pem: impl Into<Vec<u8>>) -> Self {
                 self.options.tls.client = Some((chain_pem.into(), key_pem.into()));
                 self
