@@ -55,10 +55,9 @@ impl Schedule {
     /// # }
     /// ```
     pub fn run_due(&self, now: DateTime<Utc>) -> Report {
-        let began = self.clock.moment();
         let plan = self.events.registry().plan_tick(now, DateTime::<Utc>::MIN_UTC);
         self.warn_of_repetition(&plan);
-        let report = self.tick(&plan, began, None);
+        let report = self.tick(&plan, None, None);
         self.finish_run_log();
         report
     }
@@ -116,7 +115,7 @@ impl Schedule {
             let next = since + instant;
             let until = now.min(Tick::at(next, &Zone::UTC).next_minute() - instant).max(next);
             let plan = registry.plan_tick(until, since).carried_out_at(now);
-            entries.extend(self.tick(&plan, began, None).entries);
+            entries.extend(self.tick(&plan, Some(began), None).entries);
             since = until;
         }
         self.finish_run_log();
@@ -172,7 +171,6 @@ impl Schedule {
     /// paused event does not run. `None`: the event was not due in the last five minutes.
     #[cfg(feature = "cli")]
     pub(crate) fn run_last_due(&self, name: &str, now: DateTime<Utc>) -> Result<Option<Entry>, UnknownEvent> {
-        let began = self.clock.moment();
         let (registry, due) = (self.events.registry(), self.last_due(name, now)?);
         let event = registry.index_of(name)?;
         let report = due.map(|due| {
@@ -181,7 +179,7 @@ impl Schedule {
                 catch_up.begin(due);
             }
             let (due, maybe_missed) = (vec![(event, timetable.tick(due, due))], Vec::new());
-            self.tick(&TickPlan { registry: Arc::clone(&registry), now, due, maybe_missed }, began, None)
+            self.tick(&TickPlan { registry: Arc::clone(&registry), now, due, maybe_missed }, None, None)
         });
         self.finish_run_log();
         Ok(report.and_then(|mut report| report.entries.pop()))
@@ -236,8 +234,8 @@ impl Schedule {
     }
 
     /// Performs the planned runs, or skips them because of `refusal`. Passes the report to `on_report`. `began` is the
-    /// moment at which the clock showed the time of the plan.
-    pub(super) fn tick(&self, plan: &TickPlan, began: Moment, refusal: Option<&SkipReason>) -> Report {
+    /// moment at which the clock showed the time of the plan. `None`: now.
+    pub(super) fn tick(&self, plan: &TickPlan, began: Option<Moment>, refusal: Option<&SkipReason>) -> Report {
         if plan.is_empty() {
             return Report::new(plan.now, Vec::new(), self.shutdown.as_ref());
         }
@@ -250,8 +248,9 @@ impl Schedule {
         report
     }
 
-    fn run_plan(&self, plan: &TickPlan, began: Moment, refusal: Option<&SkipReason>) -> Report {
+    fn run_plan(&self, plan: &TickPlan, began: Option<Moment>, refusal: Option<&SkipReason>) -> Report {
         let TickPlan { registry, now, due, maybe_missed } = plan;
+        let began = began.unwrap_or_else(|| self.clock.moment());
         let _ticking = self.shutdown.as_ref().map(Shutdown::tick);
         let span = trace::tick_span(*now, due.len());
         let _in_span = span.enter();

@@ -118,7 +118,7 @@ impl Schedule {
         let next_after = |now| registry.due_index.next_look(now).filter(|next| *next < end);
         let (first, began) = (now, self.clock.moment());
         if next_after(now).is_none() {
-            let report = self.tick(&registry.plan_tick(now, before_it), began, None);
+            let report = self.tick(&registry.plan_tick(now, before_it), Some(began), None);
             self.finish_run_log();
             return report;
         }
@@ -268,11 +268,11 @@ impl TickThreads<'_, '_> {
             if late >= LATE {
                 schedule.observers.tell(About::default(), &Step::TickLate(late));
             }
-            report(schedule.tick(&ticked, began, None));
+            report(schedule.tick(&ticked, Some(began), None));
         };
         if let Err(error) = threads::start_in(self.scope, "soloist-tick", move || _ = contain(tick)) {
             let reason = SkipReason::NoThread(error.to_string().into());
-            self.notices.tell(move || report(schedule.tick(&plan, began, Some(&reason))));
+            self.notices.tell(move || report(schedule.tick(&plan, Some(began), Some(&reason))));
         }
     }
 }

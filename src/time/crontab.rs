@@ -131,13 +131,6 @@ impl Crontab {
         self.meets(Field::Minute, now) && self.meets(Field::Hour, now) && self.meets_date(now)
     }
 
-    /// Returns the minutes of the hour as bits. For most events, these minutes are enough to show that the event is not
-    /// due.
-    #[expect(clippy::cast_possible_truncation, reason = "an hour has 60 minutes")]
-    pub(crate) fn minute(&self) -> u64 {
-        self.bits[Field::Minute as usize] as u64
-    }
-
     /// Returns the times of day of the crontab, in minutes since midnight.
     pub(crate) fn minutes_of_day(&self) -> impl Iterator<Item = u32> {
         let [hours, minutes] = [Field::Hour, Field::Minute].map(|field| self.get(field).bits);

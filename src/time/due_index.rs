@@ -11,7 +11,7 @@ use super::clock::instant_of;
 use super::tick::Tick;
 use super::timetable::Timetable;
 use super::zone::Zone;
-use crate::time::timetable::civil_times::{CivilMinute, CivilTimes};
+use crate::time::timetable::civil_times::{CivilMinute, CivilTimes, WeekTimes};
 use crate::time::timetable::occurrences::{Occurrences, Seconds};
 use crate::time::timetable::{jitter::Jitter, span::Span};
 
@@ -29,9 +29,9 @@ struct Group {
     zone: Zone,
     /// Whether each time of the day comes exactly once, even if the clocks skip or repeat that time.
     once: bool,
-    /// The minutes of the hour for each entry of `times`, as bits. They are stored apart from `times`, because a tick
-    /// often needs only the minutes: for most events, the minutes show that the event is not due.
-    minutes: Vec<u64>,
+    /// The times of the week for each entry of `times`. They are stored apart from `times`, because they are small, and
+    /// a tick often needs nothing else: for most events, they show that the event is not due.
+    week_times: Vec<WeekTimes>,
     times: Vec<CivilTimes>,
     /// The index of the event for each entry of `times`.
     events: Vec<usize>,
@@ -97,12 +97,12 @@ impl DueIndex {
         }
         let once = timetable.comes_once();
         let at = self.groups.iter().position(|group| group.zone == *zone && group.once == once).unwrap_or_else(|| {
-            let (minutes, times, events) = (Vec::new(), Vec::new(), Vec::new());
-            self.groups.push(Group { zone: zone.clone(), once, minutes, times, events });
+            let (week_times, times, events) = (Vec::new(), Vec::new(), Vec::new());
+            self.groups.push(Group { zone: zone.clone(), once, week_times, times, events });
             self.groups.len() - 1
         });
         let group = &mut self.groups[at];
-        group.minutes.push(times.crontab.minute());
+        group.week_times.push(WeekTimes::of(&times.crontab));
         group.times.push(*times);
         group.events.push(event);
     }
@@ -161,9 +161,8 @@ impl Group {
             return;
         }
         let now = CivilMinute::of(&tick.local().naive_local());
-        let minute = now.minute();
-        for (at, minutes) in self.minutes.iter().enumerate() {
-            if minutes & minute != 0 && self.times[at].include(&now) {
+        for (at, week_times) in self.week_times.iter().enumerate() {
+            if week_times.meet(now.week_time) && self.times[at].include(&now) {
                 due.push((self.events[at], tick));
             }
         }
@@ -296,7 +295,9 @@ mod tests {
             for length in [0, 1, 63, 64, 65, 1_000] {
                 let timetable = |_| {
                     let minute = ["*", "0", "45", "1"][random.usize(..4)];
-                    let days = ["* * *", "13 * *", "1 * fri", "*/2 * mon", "* 4 *"][random.usize(..5)];
+                    let days =
+                        ["* * *", "13 * *", "1 * fri", "13 * mon", "*/2 * mon", "* 4 *", "* * fri#2", "* * mon#2"];
+                    let days = days[random.usize(..days.len())];
                     let crontab = format!("{minute} * {days}").parse().unwrap();
                     let zone = zones[random.usize(..zones.len())].parse().unwrap();
                     Timetable { zone, ..Timetable::of(crontab) }

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use chrono::{Datelike, NaiveDate, Timelike};
 
-use crate::time::crontab::Crontab;
+use crate::time::crontab::{Crontab, field_set::Field};
 
 /// The minutes of a crontab on the days of a cycle in some years.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,18 +18,47 @@ pub(crate) struct CivilTimes {
 /// A minute on a wall clock, in a form that is fast to compare with [`CivilTimes`].
 pub(crate) struct CivilMinute {
     fields: Crontab,
+    pub(crate) week_time: WeekTimes,
     day: i32,
     pub(super) year: i32,
 }
 
 impl CivilMinute {
     pub(crate) fn of(civil: &(impl Datelike + Timelike)) -> Self {
-        Self { fields: Crontab::naming(civil), day: civil.num_days_from_ce(), year: civil.year() }
+        let weekday = civil.weekday().num_days_from_sunday();
+        let week_time = WeekTimes { minutes: 1 << civil.minute(), hours: 1 << civil.hour(), weekdays: 1 << weekday };
+        Self { fields: Crontab::naming(civil), week_time, day: civil.num_days_from_ce(), year: civil.year() }
+    }
+}
+
+/// Minutes of the hour, hours of the day, and days of the week, each as bits. Bit 0 of the days is Sunday.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WeekTimes {
+    minutes: u64,
+    hours: u32,
+    weekdays: u8,
+}
+
+impl WeekTimes {
+    /// Returns the times of the week at which a crontab can be due.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "an hour has 60 minutes, a day has 24 hours, and a week 7 days"
+    )]
+    pub(crate) fn of(crontab: &Crontab) -> Self {
+        const ALL_DAYS: u128 = 0b111_1111;
+
+        let [minutes, hours, weekdays] =
+            [Field::Minute, Field::Hour, Field::DayOfWeek].map(|field| crontab.get(field).bits);
+        // A day of the month, or an item such as `5L`, can be any day of the week.
+        let is_plain = crontab.days_must_both_match() && weekdays <= ALL_DAYS;
+        let weekdays = if is_plain { weekdays } else { ALL_DAYS };
+        Self { minutes: minutes as u64, hours: hours as u32, weekdays: weekdays as u8 }
     }
 
-    /// Returns the bit of the minute of the hour.
-    pub(crate) fn minute(&self) -> u64 {
-        self.fields.minute()
+    /// Returns whether these times and `other` have a minute, an hour and a day of the week in common.
+    pub(crate) fn meet(self, other: Self) -> bool {
+        self.minutes & other.minutes != 0 && self.hours & other.hours != 0 && self.weekdays & other.weekdays != 0
     }
 }
 
