@@ -10,7 +10,7 @@ const SUGGESTED: usize = 3;
 
 /// Returns the known names that are most similar to `typed`: names that differ in few characters, or that contain
 /// `typed`.
-fn similar<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+pub(crate) fn similar<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let typed = letters(typed);
     let mut near: Vec<(usize, &str)> = known
         .filter_map(|name| {

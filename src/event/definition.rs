@@ -142,10 +142,6 @@ impl Definition {
         Some(protection.claim?.name_and_term(&protection.mutex, name, occurrence, timetable, window))
     }
 
-    pub(crate) fn has_windows(&self) -> bool {
-        !self.timetable.windows.0.is_empty()
-    }
-
     /// Returns the time at which `occurrence` starts. With a [`jitter`](Event::jitter), the start can be later than the
     /// occurrence. Without a jitter, the two times are equal.
     ///

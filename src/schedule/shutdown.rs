@@ -55,8 +55,7 @@ use shutdown_state::{Progress, RunGuard, ShutdownState, TickGuard, WatchedRun};
 #[derive(Clone, Default)]
 pub struct Shutdown {
     state: Arc<ShutdownState>,
-    /// Whether the future that starts its runs with this handle has ended. Runs that no future starts share one mark,
-    /// which is never set.
+    /// Whether the future that starts its runs with this handle has ended. `false` for ever if no future has the handle.
     future_ended: Arc<AtomicBool>,
 }
 
@@ -107,7 +106,7 @@ impl Shutdown {
     #[cfg(feature = "signals")]
     pub fn on_signals() -> std::io::Result<Self> {
         #[cfg(unix)]
-        return signals::shutdown_of_this_process().map(|state| Self { state, ..Self::default() });
+        return signals::shutdown_of_this_process().map(|state| Self { state, future_ended: Arc::default() });
         #[cfg(not(unix))]
         Err(std::io::Error::other("this system has no Unix signals: call `Shutdown::trigger`"))
     }
@@ -304,7 +303,10 @@ impl Shutdown {
     /// Notes that the application has noticed the shutdown. The application may have work besides its ticks, so the
     /// process waits for it until the grace is over.
     pub(crate) fn mark_seen(&self) {
-        self.state.lock().seen_by_application = true;
+        let mut progress = self.state.lock();
+        // A loop also ends when its future is dropped, before any shutdown.
+        progress.seen_by_application |= progress.deadlines.is_some();
+        drop(progress);
         self.state.changed.notify_all();
     }
 
@@ -360,5 +362,20 @@ impl Shutdown {
 impl fmt::Debug for Shutdown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shutdown").field("triggered", &self.is_triggered()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loop_that_ends_before_a_shutdown_has_not_noticed_it() {
+        let shutdown = Shutdown::new();
+        shutdown.mark_seen();
+        assert!(!shutdown.state.lock().seen_by_application);
+        shutdown.trigger();
+        shutdown.mark_seen();
+        assert!(shutdown.state.lock().seen_by_application);
     }
 }

@@ -87,11 +87,11 @@ impl Clone for Quiet {
 }
 
 impl DueIndex {
-    pub(crate) fn push(&mut self, event: usize, timetable: &Timetable, has_windows: bool) {
-        let Timetable { times, seconds, interval, zone, span, jitter, .. } = timetable;
+    pub(crate) fn push(&mut self, event: usize, timetable: &Timetable) {
+        let Timetable { times, seconds, interval, zone, span, jitter, windows, .. } = timetable;
         let is_plain =
             *seconds == Seconds::START && interval.is_none() && *span == Span::ALWAYS && *jitter == Jitter::NONE;
-        if has_windows || !is_plain {
+        if !windows.0.is_empty() || !is_plain {
             self.singles.push(SingleEvent::new(event, timetable.clone()));
             return;
         }
@@ -266,7 +266,7 @@ mod tests {
         pub(crate) fn of<'a>(timetables: impl IntoIterator<Item = &'a Timetable>) -> Self {
             let mut index = Self::default();
             for (event, timetable) in timetables.into_iter().enumerate() {
-                index.push(event, timetable, false);
+                index.push(event, timetable);
             }
             index
         }

@@ -7,7 +7,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind as Wrong};
 use clap::{Arg, Command};
 
 use super::unexpected::{COMMANDS_OF_A_SCHEDULE, COMMANDS_OF_SOLOIST, UNEXPECTED, VARIABLE, WORD};
-use crate::base::similar::did_you_mean;
+use crate::base::similar::{list, similar};
 use crate::base::standard_error::print_line;
 use crate::cli::arguments::is_unit_of_time;
 
@@ -19,9 +19,18 @@ pub(in crate::cli) fn print_parse_error(
     usage: u8,
     hint: Option<&'static str>,
 ) -> ExitCode {
+    // The hints below the error name the similar options and commands. clap suggests others, too, if the application
+    // turns on the feature for it.
+    error.remove(ContextKind::SuggestedArg);
+    error.remove(ContextKind::SuggestedSubcommand);
     // clap suggests to put an unknown option behind `--`. But the words behind `--` are run as a command, so the
     // suggestion is removed.
-    error.remove(ContextKind::Suggested);
+    if let Some(ContextValue::StyledStrs(mut tips)) = error.remove(ContextKind::Suggested) {
+        tips.retain(|tip| !tip.to_string().contains("as a value"));
+        if !tips.is_empty() {
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+        }
+    }
     let hints = hints(&error, command_of(parser));
     let is_error = error.use_stderr();
     // If printing fails, the exit code still shows the error.
@@ -36,11 +45,15 @@ pub(in crate::cli) fn print_parse_error(
 
 /// Returns a question with the options or the commands whose names are similar to a wrong name.
 fn similar_names(command: &Command, names: &[String]) -> Option<String> {
-    let options = command.get_arguments().filter(|option| is_listed(option)).filter_map(Arg::get_long);
-    let options = options.map(|name| format!("--{name}"));
-    let known: Vec<String> = options.chain(command.get_subcommands().map(|it| it.get_name().to_owned())).collect();
-    let question = names.iter().find_map(|typed| did_you_mean(typed, known.iter().map(String::as_str)));
-    question.map(|question| format!("tip: {question}"))
+    let options: Vec<&str> =
+        command.get_arguments().filter(|option| is_listed(option)).filter_map(Arg::get_long).collect();
+    let commands: Vec<&str> = command.get_subcommands().map(Command::get_name).filter(|name| *name != "help").collect();
+    names.iter().find_map(|typed| {
+        let (dashes, known) = if typed.starts_with('-') { ("--", &options) } else { ("", &commands) };
+        let similar = similar(typed.trim_start_matches('-'), known.iter().copied());
+        let similar = list(similar.into_iter().map(|name| format!("`{dashes}{name}`")), "or");
+        (!similar.is_empty()).then(|| format!("tip: did you mean {similar}?"))
+    })
 }
 
 /// Returns whether the list of options has this argument.

@@ -98,7 +98,7 @@ impl Registry {
             self.runs_at_a_time.insert(mutex, event.protection.slots.len());
         }
         if event.runs_here {
-            self.due_index.push(at, &event.timetable, event.has_windows());
+            self.due_index.push(at, &event.timetable);
             self.catch_up_events.extend(event.catch_up.as_ref().map(|_| at));
         }
         self.names.insert(Arc::clone(&event.name), at);

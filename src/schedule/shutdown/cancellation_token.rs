@@ -48,7 +48,10 @@ impl Wake for Watch {
         if is_cancelled {
             *cancelled = None;
             drop(cancelled);
-            self.shutdown.upgrade().into_iter().for_each(|state| Shutdown { state, ..Shutdown::default() }.trigger());
+            self.shutdown
+                .upgrade()
+                .into_iter()
+                .for_each(|state| Shutdown { state, future_ended: Arc::default() }.trigger());
         }
     }
 }

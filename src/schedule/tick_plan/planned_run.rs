@@ -65,7 +65,8 @@ impl<'a> PlannedRun<'a> {
         let is_by_hand = matches!(context.started_by, StartedBy::Caller);
         let occurrence = if is_by_hand { tick.now() } else { tick.occurrence() };
         let queue = protection.queue.as_ref().filter(|_| !is_by_hand);
-        let claim_window = event.window_of_claim(occurrence).filter(|_| !is_by_hand && !is_backfill);
+        let by_timetable = !is_by_hand && !is_backfill;
+        let claim_window = if by_timetable { event.window_of_claim(occurrence) } else { None };
         let asks_store = protection.lease.is_some() || claim_window.is_some() || is_backfill;
         let checked = context.pauses.as_ref().filter(|_| !event.even_when_paused);
         let own_pause = |of_schedule: &MutexName| of_schedule.mark(Arc::clone(&event.name), EVENT_PAUSED);

@@ -37,7 +37,7 @@ pub(crate) struct Failure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AskAgain {
     Never,
-    /// An immediate retry: one on another connection, or up to ten after a conflict of two transactions.
+    /// An immediate retry: one on another connection, or several after a conflict of two transactions.
     Now,
     /// Retries after pauses, until the deadline: the server has no room for another connection, or is starting or
     /// stopping.

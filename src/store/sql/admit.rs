@@ -65,7 +65,7 @@ impl<S: Session> SqlEngine<S> {
             let failure = match self.write(attempt, &plan, &look) {
                 Ok(None) => Failure::lost_each_race(CROWD),
                 Ok(Some(token)) => return Ok(AdmissionPlan::new(admissions, &look, token).decisions),
-                Err(failure) if failure.is_conflict() => failure,
+                Err(failure) if failure.is_conflict() => failure.of_one_name().advised(CROWD),
                 Err(failure) if failure.is_of_one_name() => {
                     locked = Some((look, failure, Clock::system().moment().since(began)));
                     continue;

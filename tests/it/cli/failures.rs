@@ -644,6 +644,9 @@ const COMMANDS: &[(&str, i32, &str)] = &[
     ("$S sideways", 2, "\nThe commands are run, log, locks, unlock, pause, paused, resume, check and create-table.\n"),
     ("$C lst", 2, "\ntip: did you mean `list`?\n"),
     ("$C lst 2>&1 | grep run-one", 1, ""),
+    ("$C -- list", 2, "tip: subcommand 'list' exists; to use it, remove the '--' before it\n"),
+    ("$C hlp 2>&1 | grep 'did you mean'; test $? = 1", 0, ""),
+    ("$S log x --tag 2>&1 | grep 'did you mean'; test $? = 1", 0, ""),
     ("$S sideways 2>&1 | grep run-one", 1, ""),
     // The file of the program has another name.
     ("ln -s $S locker; ./locker sideways", 2, "\nThe commands are run, log, locks, unlock, pause, paused, "),

@@ -42,7 +42,7 @@ impl LeaseGuard {
     where
         M: EventMutex + Clone + 'static,
     {
-        let (mutex, dropped) = (mutex.clone(), Shutdown::new().for_future());
+        let (mutex, dropped) = (mutex.clone(), Shutdown::new());
         let enough = mutex.clock().moment().plus(timeout);
         let store = Store::new(mutex.clone());
         let _wake = CancelOnDrop(dropped.clone());
