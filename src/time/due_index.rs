@@ -160,7 +160,9 @@ impl Group {
             due.extend((0..self.times.len()).filter(is_due).map(|at| (self.events[at], tick)));
             return;
         }
-        let now = CivilMinute::of(&tick.local().naive_local());
+        // On the first and the last day that chrono knows, there may be no local time. Then nothing is due.
+        let (utc, offset) = (now.naive_utc(), *tick.local().offset());
+        let Some(now) = utc.checked_add_offset(offset).map(|civil| CivilMinute::of(&civil)) else { return };
         for (at, week_times) in self.week_times.iter().enumerate() {
             if week_times.meet(now.week_time) && self.times[at].include(&now) {
                 due.push((self.events[at], tick));
