@@ -91,8 +91,9 @@ fn of_two_batches_that_exclude_each_other_one_is_granted_however_many_names_they
             server.let_commit(commits);
             answers.map(|call| call.join().expect("it does not panic"))
         });
-        let granted =
+        let mut granted =
             answers.map(|answers| answers.iter().filter(|answer| matches!(answer, Ok(Admitted::Granted(_)))).count());
-        assert_eq!(granted, [pairs, 0], "{pairs} pairs");
+        granted.sort_unstable(); // The server may end the first one of two transactions that wait for each other.
+        assert_eq!(granted, [0, pairs], "{pairs} pairs");
     }
 }
