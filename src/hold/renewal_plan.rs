@@ -155,7 +155,7 @@ impl Plan {
         (Ok(()), Some(if self.exits_on.is_some() { Moment::BEGINNING } else { due }))
     }
 
-    /// Removes the leases for which `is_gone` returns `true`, and returns them.
+    /// Removes all leases for which `is_gone` returns `true`, and returns them.
     fn take_leases(&mut self, is_gone: impl Fn(&HeldLease) -> bool) -> Vec<Arc<HeldLease>> {
         let mut gone = Vec::new();
         self.leases.retain(|_, of_name| {
@@ -166,7 +166,7 @@ impl Plan {
         gone
     }
 
-    fn all(&self) -> impl Iterator<Item = &PlannedLease> + Clone {
+    fn all_leases(&self) -> impl Iterator<Item = &PlannedLease> + Clone {
         self.leases.values().flatten()
     }
 
@@ -183,7 +183,7 @@ impl Plan {
 
     /// Returns a handle to the store. `None`: all users of the store have dropped their handles.
     pub(super) fn store(&self) -> Option<Arc<dyn EventMutex>> {
-        self.all().find_map(|planned| planned.store.upgrade())
+        self.all_leases().find_map(|planned| planned.store.upgrade())
     }
 
     /// Plans an immediate renewal of the lease `name`, because the store may have lost the lease. Returns the holder of
@@ -243,7 +243,7 @@ impl Plan {
 
     /// Returns whether a lease must be released or shortened when the process exits.
     pub(super) fn has_leases(&self) -> bool {
-        self.all().any(|planned| !planned.held.was_released())
+        self.all_leases().any(|planned| !planned.held.was_released())
     }
 
     /// Returns the next step. If the renewal of a lease is due, all leases with its term and its observers are renewed
@@ -295,7 +295,7 @@ impl Plan {
     }
 
     fn due_renewals(&self, now: Moment) -> Option<DueRenewals> {
-        let renewed = self.all().filter(|_| self.exits_on.is_none());
+        let renewed = self.all_leases().filter(|_| self.exits_on.is_none());
         let renewed = renewed.filter_map(|planned| Some((&planned.held, planned.renewal.as_ref()?)));
         let (of_first, first) = renewed.clone().min_by_key(|(_, renewal)| renewal.due)?;
         if first.due > now {
@@ -329,7 +329,7 @@ impl Plan {
     /// Returns the time of the next job. A deadline counts as a job, too, because a loss is reported as soon as the
     /// deadline passes.
     fn next_due(&self) -> Option<Moment> {
-        let leases = self.all().flat_map(|planned| {
+        let leases = self.all_leases().flat_map(|planned| {
             let renewal = planned.renewal.as_ref().map(|renewal| renewal.due);
             let read_at = planned.read_at.filter(|_| !self.is_reading);
             let due = renewal.into_iter().chain(read_at).filter(|_| self.exits_on.is_none());
@@ -376,11 +376,11 @@ impl Plan {
                 *read_at = Some(now.plus(about_a_second()));
             }
         }
-        self.all().filter_map(|planned| planned.read_at).min()
+        self.all_leases().filter_map(|planned| planned.read_at).min()
     }
 }
 
-/// Removes the leases for which `is_gone` returns `true`, and returns them.
+/// Removes the leases of one name for which `is_gone` returns `true`, and returns them.
 fn take_gone(
     leases: &mut Vec<PlannedLease>,
     is_gone: impl Fn(&HeldLease) -> bool,

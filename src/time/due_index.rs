@@ -89,9 +89,12 @@ impl Clone for Quiet {
 impl DueIndex {
     pub(crate) fn push(&mut self, event: usize, timetable: &Timetable) {
         let Timetable { times, seconds, interval, zone, span, jitter, windows, .. } = timetable;
-        let is_plain =
-            *seconds == Seconds::START && interval.is_none() && *span == Span::ALWAYS && *jitter == Jitter::NONE;
-        if !windows.0.is_empty() || !is_plain {
+        let is_plain = *seconds == Seconds::START
+            && interval.is_none()
+            && *span == Span::ALWAYS
+            && *jitter == Jitter::NONE
+            && windows.0.is_empty();
+        if !is_plain {
             self.singles.push(SingleEvent::new(event, timetable.clone()));
             return;
         }

@@ -88,11 +88,12 @@ fn two_hours_of_cron_lines_on_three_hosts_with_kills_run_no_time_twice_and_lose_
         let (watch, server) = (Watch::start(), Redis::start());
         let place = Place::on(&server);
         let minutes = two_hours(&place);
-        if watch.end() < Duration::from_secs(2) {
-            return judge(&minutes, &place.read("log"));
+        // On a busy machine, most lines meet a run.
+        if watch.end() < Duration::from_secs(2) && judge(&minutes, &place.read("log")) > 30 {
+            return;
         }
     }
-    panic!("the machine stood still in each of three attempts");
+    panic!("in each of three attempts, the machine stood still, or 30 minutes or fewer had a run");
 }
 
 fn two_hours(place: &Place) -> Vec<Minute> {
@@ -116,7 +117,8 @@ fn two_hours(place: &Place) -> Vec<Minute> {
     minutes.into_inner().unwrap()
 }
 
-fn judge(minutes: &[Minute], log: &str) {
+/// Returns how many of the minutes had a run.
+fn judge(minutes: &[Minute], log: &str) -> usize {
     assert_eq!(minutes.len(), usize::try_from(MINUTES).unwrap());
     for Minute { at, answers, .. } in minutes {
         let is_usual = |answer: &Answer| answer.errors.is_empty() && matches!(answer.code, Some(0 | CONFLICT));
@@ -158,5 +160,6 @@ fn judge(minutes: &[Minute], log: &str) {
         started.len(),
         steps.len() - finished
     );
-    assert!(started.len() > 10 && killed > 3, "{} ran, and {killed} lost processes", started.len());
+    assert!(killed > 3, "{killed} lost processes");
+    started.len()
 }
