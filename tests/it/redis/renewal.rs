@@ -1,9 +1,11 @@
 //! Leases that are renewed on a server which stops, goes on, forgets, and answers late.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, RwLock, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use soloist::observe::{Notice, Step};
 use soloist::store::LeaseRequest;
 use soloist::time::{Clock, Moment};
 use soloist::{CancelReason, Event, EventMutex, MutexName, RedisMutex, Report, Run, Schedule, SkipReason, Term};
@@ -38,6 +40,7 @@ pub(super) struct LongRun {
     schedule: Arc<Schedule>,
     term: Duration,
     pub(super) run: Run,
+    failed_renewals: Arc<AtomicUsize>,
     end: mpsc::Sender<()>,
     tick: JoinHandle<Report>,
 }
@@ -68,7 +71,13 @@ impl LongRun {
             started.send(run.clone()).expect("the test listens");
             let _ = ends.lock().expect("one run at a time").recv();
         };
-        let schedule = Schedule::new(store);
+        let failed_renewals = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&failed_renewals);
+        let schedule = Schedule::new(store).observe(move |notice: &Notice<'_>| {
+            if matches!(notice.step(), Step::NotRenewed { .. }) {
+                count.fetch_add(1, Ordering::Relaxed);
+            }
+        });
         schedule.add(Event::call("report", task).every_minute().without_overlapping().lease_term(term)).unwrap();
         let schedule = Arc::new(schedule);
         let tick = thread::spawn({
@@ -76,7 +85,8 @@ impl LongRun {
             move || schedule.run_due(noon())
         });
         // The schedule has the task, and with that the other end for as long as it lives.
-        Self { schedule, term, run: starts.recv_timeout(PATIENCE).expect("the task starts"), end, tick }
+        let run = starts.recv_timeout(PATIENCE).expect("the task starts");
+        Self { schedule, term, run, failed_renewals, end, tick }
     }
 
     /// Returns the time until which the run may rely on its lease, or nothing if the lease is lost. The time is
@@ -278,12 +288,11 @@ fn the_deadline_counts_from_before_a_renewal_was_sent() {
 fn a_renewal_that_fails_ten_times_and_then_succeeds_keeps_the_lease() {
     let server = Redis::start();
     let proxy = Proxy::of(&server);
-    // On a busy machine, each attempt takes longer. So the pauses between the attempts, a thirtieth of the term, are long.
-    let at_work = LongRun::with(store(&proxy.url()), 6 * TERM);
+    // Long enough for twenty pauses between attempts, so that ten attempts can be slow.
+    let at_work = LongRun::with(store(&proxy.url()), 3 * TERM);
     at_work.wait_for_a_renewal();
-    // The server refuses each renewal; each is tried on a second connection, too.
     proxy.fault(Fault::Answer(b"-OOM command not allowed when used memory > 'maxmemory'.\r\n"));
-    proxy.wait_until_met_often(2 * 10);
+    until(|| at_work.failed_renewals.load(Ordering::Relaxed) >= 10).unwrap();
     proxy.mend();
     at_work.wait_for_a_renewal();
     assert_nothing_was_lost(at_work);

@@ -233,12 +233,6 @@ impl Proxy {
         self.wait_until("the fault has met a command", |inner| inner.met > 0);
     }
 
-    /// Waits until the fault has met so many commands.
-    #[track_caller]
-    pub(crate) fn wait_until_met_often(&self, count: usize) {
-        self.wait_until("the fault has met many commands", |inner| inner.met >= count);
-    }
-
     /// Waits until the server has given so many replies.
     #[track_caller]
     pub(crate) fn wait_for_replies(&self, count: usize) {
