@@ -5,7 +5,10 @@
 use std::mem;
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Once, OnceLock};
+use std::sync::{LazyLock, OnceLock};
+
+#[cfg(unix)]
+use super::system::at_fork;
 
 /// A value for each process. A child process made by `fork` gets a new value, and leaves the value of its parent
 /// unchanged.
@@ -71,42 +74,33 @@ impl<T> Drop for PerProcess<T> {
     }
 }
 
-/// The number of forks that led to this process since the handler was registered. The number is one higher in
-/// a child than in the child's parent.
-static FORKS: AtomicU32 = AtomicU32::new(0);
-
-/// The identity of a process. A process and its ancestors have different identities, even if the system has given the
-/// id of an ended ancestor to the process.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Process {
-    id: u32,
-    forks: u32,
-}
+/// The identity of a process. It differs from the identities of the process's ancestors, even if the system has given
+/// the id of an ended ancestor to the process.
+///
+/// The identity is the number of forks that led to the process. No system call reads it, because each run reads it
+/// several times. If the forks can't be counted, because there is no memory for the handler, the identity is the id of
+/// the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Process(u32);
 
 impl Process {
-    fn this() -> Self {
-        notice_forks();
-        Self { id: process::id(), forks: FORKS.load(Ordering::Relaxed) }
+    pub(crate) fn this() -> Self {
+        static FORKS: AtomicU32 = AtomicU32::new(0);
+        static ARE_COUNTED: LazyLock<bool> = LazyLock::new(|| {
+            extern "C" fn in_the_child() {
+                FORKS.fetch_add(1, Ordering::Relaxed);
+            }
+            at_fork(in_the_child)
+        });
+        Self(if *ARE_COUNTED { FORKS.load(Ordering::Relaxed) } else { process::id() })
     }
 }
 
-/// Registers the handler that counts forks, once. If there is no memory for the handler, only the ids tell processes
-/// apart.
-#[cfg(unix)]
-fn notice_forks() {
-    extern "C" fn in_the_child() {
-        FORKS.fetch_add(1, Ordering::Relaxed);
-    }
-
-    static NOTICED: Once = Once::new();
-    NOTICED.call_once(|| {
-        let _ = crate::base::system::at_fork(in_the_child);
-    });
-}
-
-/// Returns at once, because this system has no `fork`.
+/// Returns `true`, because this system has no `fork`.
 #[cfg(not(unix))]
-fn notice_forks() {}
+fn at_fork(_: extern "C" fn()) -> bool {
+    true
+}
 
 #[cfg(test)]
 mod tests {
@@ -116,11 +110,6 @@ mod tests {
 
     thread_local! {
         static DROPPED: Cell<u32> = const { Cell::new(0) };
-    }
-
-    /// Returns the identity of a child that has the id of this process.
-    fn forked(process: Process) -> Process {
-        Process { forks: process.forks + 1, ..process }
     }
 
     #[derive(Default)]
@@ -135,7 +124,7 @@ mod tests {
     #[test]
     fn a_process_finds_its_own_value_and_drops_no_other() {
         let inherited = PerProcess::<Counted>::default();
-        let parents = OfProcess::of(forked(Process::this()));
+        let parents = OfProcess::of(Process(Process::this().0 + 1));
         assert!(inherited.first.set(Box::new(parents)).is_ok());
         let own: *const Counted = inherited.get();
         assert!(std::ptr::eq(own, inherited.get()), "each call returns one value");

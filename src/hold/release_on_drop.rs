@@ -4,7 +4,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::held_lease::HeldLease;
-use crate::lease::{owner::Owner, request::Lease, term::Term};
+use crate::base::per_process::Process;
+use crate::lease::{request::Lease, term::Term};
 use crate::observe::tell::trace::print_unless_logged;
 use crate::outcome::release::Release;
 use crate::store::{event_mutex::EventMutex, event_mutex::batch::Batch};
@@ -14,12 +15,14 @@ use crate::store::{event_mutex::EventMutex, event_mutex::batch::Batch};
 pub(crate) struct ReleaseOnDrop {
     store: Arc<dyn EventMutex>,
     held: Arc<HeldLease>,
+    /// The process that the store granted the lease to.
+    granted_to: Process,
     is_armed: bool,
 }
 
 impl ReleaseOnDrop {
     pub(crate) fn new(store: Arc<dyn EventMutex>, held: Arc<HeldLease>) -> Self {
-        Self { store, held, is_armed: true }
+        Self { store, held, granted_to: Process::this(), is_armed: true }
     }
 
     /// Disables the release on drop, because the caller releases the lease.
@@ -60,7 +63,7 @@ impl ReleaseOnDrop {
     /// Returns whether this process is a child that inherited the lease by `fork`. Then the parent still holds the
     /// lease, so the child must not release it.
     pub(crate) fn is_inherited(&self) -> bool {
-        self.held.owner().map(Owner::pid).is_some_and(|pid| pid != std::process::id())
+        self.granted_to != Process::this() && self.held.owner().is_some()
     }
 }
 

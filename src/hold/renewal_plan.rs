@@ -6,7 +6,6 @@
 //! marker is read about once a second. For any other run, the marker is read after each renewal of the lease, because
 //! an operator can ask the run to stop. If such a run ends before its first renewal, nothing is read.
 
-use std::collections::HashMap;
 use std::mem;
 use std::ptr;
 use std::sync::{Arc, Weak};
@@ -15,7 +14,7 @@ use std::time::Duration;
 use super::held_lease::{HeldBy, HeldLease};
 use crate::base::error::MutexError;
 use crate::lease::holder::Holder;
-use crate::lease::name::MutexName;
+use crate::lease::name::{MutexName, NameMap};
 use crate::lease::term::{Renewal, Term};
 use crate::outcome::run_record::RunId;
 use crate::store::event_mutex::EventMutex;
@@ -30,7 +29,7 @@ use leases_at_exit::ExitRelease;
 pub(super) struct Plan {
     /// The leases of each name, so that the cost of adding a lease does not grow with their number. Nearly every name has
     /// one lease.
-    leases: HashMap<MutexName, Vec<PlannedLease>>,
+    leases: NameMap<Vec<PlannedLease>>,
     /// The number of names at which released leases are removed: more than twice the number of the others.
     full_at: usize,
     /// Leases that were removed and may have observers, until [`take_removed`](Self::take_removed).
@@ -162,7 +161,7 @@ impl Plan {
             gone.extend(take_gone(of_name, &is_gone));
             !of_name.is_empty()
         });
-        self.full_at = 2 * self.leases.len() + 16;
+        self.full_at = 2 * self.leases.len() + 256;
         gone
     }
 

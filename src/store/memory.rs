@@ -3,7 +3,6 @@
 //! This store is the reference for the other stores: one map behind one lock. Each call locks the map and reads the
 //! clock once, so all decisions of the call are made as of one moment.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
@@ -19,7 +18,7 @@ use crate::base::lock::lock;
 use crate::lease::holder::Holder;
 use crate::lease::label::Label;
 use crate::lease::request::{Lease, LeaseRequest};
-use crate::lease::{name::MutexName, owner::Owner, term::Term, token::FencingToken};
+use crate::lease::{name::MutexName, name::NameMap, owner::Owner, term::Term, token::FencingToken};
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::batch::{Batch, Slot, fill_each};
 use crate::store::event_mutex::description::{Description, Scope};
@@ -52,7 +51,7 @@ pub struct MemoryMutex {
 struct MemoryState {
     /// Leases, claims and markers. An entry that was released or has expired stays until the map is full, or until its
     /// name is granted again.
-    entries: HashMap<MutexName, MemoryEntry>,
+    entries: NameMap<MemoryEntry>,
     last_token: Option<FencingToken>,
 }
 
