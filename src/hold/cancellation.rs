@@ -20,8 +20,8 @@ impl HeldLease {
 
     /// Makes a change that threads or tasks of the run wait for, and wakes these threads and tasks.
     pub(crate) fn change(&self, change: impl FnOnce()) {
-        self.signal.change(change);
-        self.signal.wake();
+        self.signal().change(change);
+        self.wake();
     }
 
     pub(crate) fn limit_task_until(&self, timeout: Moment) {
@@ -75,6 +75,12 @@ impl HeldLease {
     /// Returns the first reason to stop that had come by `ended`, the moment when the task ended. Reports this
     /// reason, but no later reason.
     pub(crate) fn reason_at_end(&self, ended: Moment) -> Option<CancelReason> {
+        let mut state = self.state();
+        if state.reason_since(ended).is_none() {
+            state.cancel_is_reported = true;
+            return None;
+        }
+        drop(state);
         let reason = self.report_reason(ended, None);
         self.state().cancel_is_reported = true;
         reason
@@ -126,13 +132,13 @@ impl HeldLease {
     /// Blocks this thread until `idle` returns `None`. If `idle` returns a duration, `idle` is called again after each
     /// change, and at the latest when this duration is over.
     pub(crate) fn wait_while(&self, idle: impl Fn(Moment, &Waiting) -> Option<Duration>) {
-        self.signal.wait_while(&self.clock.waiting(&self.signal), idle);
+        self.signal().wait_while(&self.clock.waiting(self.signal()), idle);
     }
 
     /// Waits, as a task, until there is a reason to stop. The renewal thread wakes the task when the lease is lost.
     pub(crate) fn cancelled(self: &Arc<Self>) -> impl Future<Output = CancelReason> + Send + use<> {
         let this = Arc::clone(self);
-        self.signal.wait_until(move || this.reason_at(this.now()))
+        self.signal().wait_until(move || this.reason_at(this.now()))
     }
 
     /// Returns the moment of the first reason to stop, if nothing changes until then.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::mem;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
 
 use super::change_signal::Signal;
@@ -27,8 +27,9 @@ pub(crate) struct HeldLease {
     pub(crate) stopping: Duration,
     /// Locked only for an instant. A thread that holds this lock never locks `signal`.
     state: Mutex<HeldState>,
-    /// Wakes the threads and tasks that wait for a change of the lease or of the run.
-    pub(crate) signal: Arc<Signal>,
+    /// Wakes the threads and tasks that wait for a change of the lease or of the run. The signal is made when it is first
+    /// needed, because most runs end without it.
+    signal: OnceLock<Arc<Signal>>,
     /// The observers of the run. `None`: a guard holds the lease, or the run has no observers.
     pub(crate) observed: Option<Box<RunObservers>>,
     pub(crate) by: HeldBy,
@@ -136,7 +137,7 @@ impl HeldLease {
             stop_request: None,
             cancel_is_reported: false,
         };
-        let (state, signal) = (Mutex::new(state), Arc::default());
+        let (state, signal) = (Mutex::new(state), OnceLock::new());
         Self { clock, grant, granted_at, minimum_hold, stopping, state, signal, observed: None, by: HeldBy::Run }
     }
 
@@ -245,6 +246,19 @@ impl HeldLease {
         self.state().lease.is_lost()
     }
 
+    /// Returns the signal for a thread or task that is about to wait, or for a change that others may wait for.
+    pub(crate) fn signal(&self) -> &Arc<Signal> {
+        self.signal.get_or_init(Arc::default)
+    }
+
+    /// Wakes the waiting threads and tasks after a change of the state. A waiter makes the signal before it looks at the
+    /// state. So if there is no signal here, a later waiter sees the change.
+    pub(crate) fn wake(&self) {
+        if let Some(signal) = self.signal.get() {
+            signal.wake();
+        }
+    }
+
     pub(super) fn state(&self) -> MutexGuard<'_, HeldState> {
         // A poisoned lock can still be used: after a panic, the state is never half-changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -285,7 +299,7 @@ impl HeldLease {
     }
 
     fn end_renewal(&self, note: impl FnOnce(&mut HeldState)) {
-        self.signal.change(|| {
+        self.signal().change(|| {
             let mut state = self.state();
             note(&mut state);
             state.is_renewing = false;
@@ -296,7 +310,7 @@ impl HeldLease {
     /// so that the task never relies on a later deadline than the store has.
     pub(crate) fn shorten_until(&self, deadline: Moment) {
         // Wakes the threads that wait until the old deadline, which is later.
-        self.signal.change(|| {
+        self.signal().change(|| {
             if let LeaseState::HeldUntil(until) = &mut self.state().lease {
                 *until = deadline.minus(self.stopping).min(*until);
             }

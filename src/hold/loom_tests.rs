@@ -408,7 +408,7 @@ fn assert_all_are_woken(expected: CancelReason, happens: fn(&HeldLease, Moment))
 fn a_waiter_is_woken_by_the_loss() {
     assert_all_are_woken(CancelReason::LeaseLost, |run, now| {
         run.lose(now);
-        run.signal.wake(); // as the renewal thread does
+        run.wake(); // as the renewal thread does
     });
 }
 
@@ -426,7 +426,7 @@ fn a_waiter_is_woken_by_the_shutdown() {
 fn a_waiter_is_woken_by_the_end_of_the_run() {
     assert_all_are_woken(CancelReason::LeaseLost, |run, _| {
         let _ = run.begin_release();
-        run.signal.wake(); // as the release does
+        run.wake(); // as the release does
     });
 }
 

@@ -52,7 +52,7 @@ impl ReleaseOnDrop {
         }
         let minimum_hold = self.held.minimum_hold_left();
         let lease = self.held.begin_release();
-        self.held.signal.wake();
+        self.held.wake();
         let lease = lease?;
         if minimum_hold.is_some() {
             self.held.wait_for_renewal(lease.deadline());

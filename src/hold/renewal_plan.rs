@@ -24,13 +24,18 @@ pub(super) mod leases_at_exit;
 
 use leases_at_exit::ExitRelease;
 
+/// The number of names that stay in the plan after the release of their leases. The next run of an event usually needs
+/// its name again.
+const NAMES_AT_LEAST: usize = 256;
+
 /// The leases that this process holds in one store, with the jobs that are planned for them.
 #[derive(Default)]
 pub(super) struct Plan {
     /// The leases of each name, so that the cost of adding a lease does not grow with their number. Nearly every name has
     /// one lease.
     leases: NameMap<Vec<PlannedLease>>,
-    /// The number of names at which released leases are removed: more than twice the number of the others.
+    /// The number of names at which released leases are removed: twice the number of the others, and
+    /// [`NAMES_AT_LEAST`] more.
     full_at: usize,
     /// Leases that were removed and may have observers, until [`take_removed`](Self::take_removed).
     removed: Vec<Arc<HeldLease>>,
@@ -161,7 +166,7 @@ impl Plan {
             gone.extend(take_gone(of_name, &is_gone));
             !of_name.is_empty()
         });
-        self.full_at = 2 * self.leases.len() + 256;
+        self.full_at = 2 * self.leases.len() + NAMES_AT_LEAST;
         gone
     }
 

@@ -168,7 +168,7 @@ impl RenewalThread {
                 }
             }
             PlannedJob::Cancel(cancelled) => cancelled.iter().for_each(|held| {
-                held.signal.wake();
+                held.wake();
                 // Without observers, a timeout is not reported here: the thread of the run logs the timeout, so that
                 // the log record is inside the span of the run.
                 if held.is_lost() || held.observers().is_any() {

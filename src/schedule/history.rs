@@ -12,6 +12,7 @@ use crate::lease::{holder::Holder, token::FencingToken};
 use crate::outcome::run_outcome::RunOutcome;
 use crate::outcome::run_record::outcome_kind::OutcomeKind;
 use crate::outcome::skip_reason::SkipReason;
+use crate::time::clock::Clock;
 
 pub(crate) mod differing_timetable;
 pub(crate) mod logged_run;
@@ -160,9 +161,9 @@ impl EventHistory {
         &self,
         own: &Arc<str>,
         claimed_by: Option<&Holder>,
-        now: DateTime<Utc>,
+        clock: &Clock,
     ) -> Option<OtherTimetable> {
-        compare(&mut lock(&self.0).difference, own, claimed_by, now)
+        compare(&mut lock(&self.0).difference, own, claimed_by, clock)
     }
 }
 

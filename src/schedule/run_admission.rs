@@ -61,10 +61,9 @@ pub(super) fn add_admissions(
     batch: &mut Batch,
 ) -> Result<(), SkipReason> {
     refuse_without_store(planned)?;
-    let now = planned.clock.moment();
     let missed_by = if planned.missed.is_some() { planned.lateness } else { Duration::ZERO };
-    let allowed = planned.claim_window.map(|window| window.saturating_sub(missed_by));
-    if allowed.is_some_and(|allowed| now.since(planned.context.began) > allowed) {
+    let waited = || planned.clock.moment().since(planned.context.began);
+    if planned.claim_window.is_some_and(|window| waited() > window.saturating_sub(missed_by)) {
         return Err(SkipReason::TooLate);
     }
     let protection = &planned.event.protection;
@@ -106,8 +105,14 @@ pub(super) fn take_answer(planned: &PlannedRun<'_>, batch: &mut Batch, at: &mut 
         Ok(Admitted::LeaseTaken(_)) => 4,
     };
     let first = mem::replace(at, *at + planned.event.protection.slots.len());
-    let answers = (first..*at).map(|at| batch.take_admission(at));
-    answers.min_by_key(rank).expect("a run asks for something")
+    let mut best = batch.take_admission(first);
+    for next in first + 1..*at {
+        let answer = batch.take_admission(next);
+        if rank(&answer) < rank(&best) {
+            best = answer;
+        }
+    }
+    best
 }
 
 /// Refuses a run because of a shutdown or a pause, or because it is not known whether the run's occurrence was missed.
@@ -154,7 +159,7 @@ fn apply_outage_policy(planned: &PlannedRun<'_>, error: MutexError) -> Result<Ad
     planned.look_for_pauses()?;
     planned.tell(&Step::Unprotected(&error));
     let details = OutcomeDetails { unprotected: Some(error), ..OutcomeDetails::default() };
-    Ok(AdmittedRun { details: Some(Box::new(details)), ..begin_run(planned, None, planned.clock.moment()) })
+    Ok(AdmittedRun { details: Some(Box::new(details)), ..begin_run(planned, None, planned.context.began) })
 }
 
 /// Begins the run and the renewal of its lease. Refuses the run if the grant came too late. Also refuses the run if

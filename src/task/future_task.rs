@@ -65,7 +65,7 @@ impl FutureTask {
         on_end: impl FnOnce(TaskEnd) + Send + 'static,
     ) -> Arc<TaskControl> {
         let runtime = self.runtime.as_ref().expect("an event that was added has a runtime");
-        let awaited = TaskWaiter::new(&run.held.signal);
+        let awaited = TaskWaiter::new(run.held.signal());
         awaited.set(changed);
         let [was_polled, is_notified] = [(); 2].map(|()| AtomicBool::new(false));
         let control = Arc::new(TaskControl {
@@ -76,7 +76,7 @@ impl FutureTask {
             is_notified,
             awaited: Mutex::new(Some((Box::new(on_end), awaited))),
         });
-        let (work, waiter) = (Some((self.begin)(run.clone())), TaskWaiter::new(&run.held.signal));
+        let (work, waiter) = (Some((self.begin)(run.clone())), TaskWaiter::new(run.held.signal()));
         let future = LeasedFuture { work, waiter, control: Arc::clone(&control), span: span.clone() };
         if let Err(message) = contain(|| (runtime.drive)(future)) {
             control.end(Some(Fault::Panicked(message)), false);

@@ -62,11 +62,10 @@ fn each_allocates_at_most<M: EventMutex + 'static>(
 #[test]
 fn a_due_event_in_memory_allocates_little() {
     let store = |clock: &ManualClock| MemoryMutex::with_clock(clock);
-    // One of the allocations is the signal of the run, which a waiting task may keep for longer than the run.
-    each_allocates_at_most([2, 1_280], store, |event| event);
-    each_allocates_at_most([3, 1_472], store, Event::without_overlapping);
-    each_allocates_at_most([4, 1_632], store, Event::on_one_server);
-    each_allocates_at_most([5, 1_632], store, |event| event.without_overlapping().on_one_server());
+    each_allocates_at_most([1, 1_040], store, |event| event);
+    each_allocates_at_most([2, 1_400], store, Event::without_overlapping);
+    each_allocates_at_most([3, 1_400], store, Event::on_one_server);
+    each_allocates_at_most([4, 1_550], store, |event| event.without_overlapping().on_one_server());
 }
 
 #[test]

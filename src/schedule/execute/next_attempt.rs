@@ -117,8 +117,8 @@ impl PlannedRun<'_> {
         renewals.begin_wait(&run.held);
         let look = if self.pauses.is_some() { now.plus(about_a_second()) } else { Moment::NEVER };
         let until = if is_due { look } else { failed.retry_at.min(look) };
-        let (held, waiter) = (Arc::clone(&run.held), TaskWaiter::new(&run.held.signal));
-        let waiting = self.clock.waiting(&run.held.signal);
+        let (held, waiter) = (Arc::clone(&run.held), TaskWaiter::new(run.held.signal()));
+        let waiting = self.clock.waiting(run.held.signal());
         Ok(Some(RetryWait { planned: self, held, until, waiter, waiting }))
     }
 

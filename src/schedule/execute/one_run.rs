@@ -4,8 +4,6 @@
 use std::mem;
 use std::sync::Arc;
 
-use chrono::SubsecRound;
-
 use super::next_attempt::{AwaitedPart, FailedAttempt, RetryWait};
 use crate::base::{catch_panic::contain, error::BoxError};
 use crate::event::protection::claim::MINUTE;
@@ -98,7 +96,7 @@ impl<'a> ActiveRun<'a> {
 
     /// Begins a run that needs no admission.
     pub(super) fn unasked(pending: PendingRun<'a>) -> Self {
-        let admitted = run_admission::begin_run(pending.planned, None, pending.planned.clock.moment());
+        let admitted = run_admission::begin_run(pending.planned, None, pending.planned.context.began);
         Self::new(pending, admitted)
     }
 
@@ -154,11 +152,11 @@ impl<'a> ActiveRun<'a> {
     /// can still run the occurrence because the task did not start; and the lease with its minimum hold, if there is a
     /// lease to release.
     pub(super) fn begin_release(&self) -> (Option<Lease>, Option<(Lease, Option<Term>)>) {
-        let is_unused = !matches!(self.stage, RunStage::Over) || self.outcome.leaves_its_occurrence();
+        let is_unused = || !matches!(self.stage, RunStage::Over) || self.outcome.leaves_its_occurrence();
         let lease = self.held.begin_release().filter(|_| !self.is_abandoned);
-        let claim = self.held.claim().filter(|_| is_unused && !self.held.is_inherited());
+        let claim = self.held.claim().filter(|_| is_unused() && !self.held.is_inherited());
         // A run that did not start needs no minimum hold.
-        let lease = lease.map(|(lease, minimum_hold)| (lease, minimum_hold.filter(|_| !is_unused)));
+        let lease = lease.map(|(lease, minimum_hold)| (lease, minimum_hold.filter(|_| !is_unused())));
         (claim.cloned(), lease)
     }
 
@@ -209,7 +207,7 @@ impl<'a> ActiveRun<'a> {
         let is_prepared = self.prepare();
         self.began = clock.moment();
         let RunId { occurrence, is_backfill, .. } = self.planned.id;
-        let running = RunningNow { occurrence, is_backfill, since: clock.now().round_subsecs(3), attempt: 1, token };
+        let running = RunningNow { occurrence, is_backfill, since: clock.now(), attempt: 1, token };
         self.running = Some(running.clone());
         // The lease may have ended, because observers, hooks or the wait for a thread took too long.
         if self.note_loss(self.began) || !is_prepared {
@@ -235,7 +233,10 @@ impl<'a> ActiveRun<'a> {
 
     /// Continues a run whose future has ended, or whose wait for a retry is over.
     fn go_on(&mut self, part: AwaitedPart<'a>) {
-        self.held.enter_thread();
+        // If the schedule no longer waits for the task, an exit of this thread must not release the lease.
+        if !self.is_abandoned {
+            self.held.enter_thread();
+        }
         match part {
             AwaitedPart::Retry(failed, wait) => self.retry(failed, Some(wait)),
             AwaitedPart::TaskEnded(end) => {
@@ -335,6 +336,10 @@ impl<'a> ActiveRun<'a> {
             }
         }
         let (cancelled, no_retry) = (self.held.reason_at_end(ended), self.outcome.no_retry());
+        // A loss of the lease is a reason, too. After a wait for a retry, the lease may have been lost since `ended`.
+        if cancelled.is_some() || no_retry.is_some() {
+            self.note_loss(if no_retry.is_none() { ended } else { self.planned.clock.moment() });
+        }
         // If the task failed by itself, the run does not count as cancelled, even if its wait for a retry was
         // cancelled.
         self.outcome.cancelled = cancelled.filter(|_| no_retry.is_none());
@@ -343,7 +348,6 @@ impl<'a> ActiveRun<'a> {
         {
             self.outcome.details_mut().asked_to_stop_by = self.held.asked_by();
         }
-        self.note_loss(if no_retry.is_none() { ended } else { self.planned.clock.moment() });
         self.follow_up();
     }
 
@@ -385,7 +389,6 @@ impl<'a> ActiveRun<'a> {
         if !hooks.is_empty() {
             self.note_loss(self.planned.clock.moment());
         }
-        self.held.leave_thread();
         if let Some(running) = &self.running {
             self.planned.history.ended(running, &self.outcome);
         }
@@ -426,7 +429,7 @@ impl PlannedRun<'_> {
             Verdict::Skipped(SkipReason::RanElsewhere(holder)) => holder.as_ref(),
             Verdict::Skipped(_) => return,
         };
-        if let Some(other) = self.history.compare_timetables(own, claimed_by, self.clock.now()) {
+        if let Some(other) = self.history.compare_timetables(own, claimed_by, self.clock) {
             trace::timetables_differ(&self.event.name, own, &other.timetable, &other.server);
         }
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::lease::holder::Holder;
+use crate::time::clock::Clock;
 
 /// How long the timetables of two servers may differ before the difference is reported. A deployment takes less time.
 const TOLERATED: TimeDelta = TimeDelta::hours(1);
@@ -46,15 +47,16 @@ pub(super) fn compare(
     difference: &mut Option<Difference>,
     own: &Arc<str>,
     claimed_by: Option<&Holder>,
-    now: DateTime<Utc>,
+    clock: &Clock,
 ) -> Option<OtherTimetable> {
     let other = claimed_by.and_then(|holder| Some((holder, holder.timetable()?)));
     let other = other.filter(|(holder, timetable)| *timetable != &**own && holder.other_application().is_none());
     let known = difference.take().filter(|known| known.own == *own);
     let Some((holder, timetable)) = other else {
-        *difference = known.filter(|known| now - known.last < TOLERATED);
+        *difference = known.filter(|known| clock.now() - known.last < TOLERATED);
         return None;
     };
+    let now = clock.now();
     let (since, was_told) = known.map_or((now, false), |known| (known.other.since, known.is_told));
     let is_told = was_told || now - since >= TOLERATED;
     let server = holder.process().into();

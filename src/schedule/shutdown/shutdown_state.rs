@@ -177,7 +177,7 @@ impl ShutdownState {
             state.wait_for(done, |_| waiting.patience(end));
             let running = state.lock().runs();
             for run in &running {
-                run.held.signal.wake();
+                run.held.wake();
             }
             if !running.is_empty() {
                 trace::drain_is_over(running.len(), deadlines.grace());
