@@ -43,14 +43,12 @@ impl<'a> Outages<'a> {
     /// releases are sent. If a release to a server fails, a later call sends it again.
     pub(crate) fn carry_out(&self, store: &Store, batch: &mut Batch) {
         let admits = !batch.admissions().is_empty();
-        match if admits { self.may_ask(store.id) } else { Ok(()) } {
+        match if admits { self.may_ask(store.id) } else { Ok(false) } {
             Err(first) => batch.without_admissions(&first, |releases| self.carry_out(store, releases)),
-            Ok(()) if batch.is_empty() => {}
-            Ok(()) => {
+            Ok(_) if batch.is_empty() => {}
+            Ok(is_first) => {
                 let outage = batch.ask(&*store.mutex);
-                if admits || outage.is_some() {
-                    self.record(store.id, outage);
-                }
+                self.record(store.id, is_first, outage);
             }
         }
     }
@@ -63,26 +61,27 @@ impl<'a> Outages<'a> {
         attempted: impl Fn() -> String,
         ask: impl FnOnce(&dyn EventMutex) -> Result<A, MutexError>,
     ) -> Result<A, MutexError> {
-        self.may_ask(store.id).map_err(|first| MutexError::not_asked_again(attempted(), &first))?;
+        let is_first = self.may_ask(store.id).map_err(|first| MutexError::not_asked_again(attempted(), &first))?;
         let answer = ask_store(attempted, || ask(&*store.mutex));
-        self.record(store.id, answer.as_ref().err().filter(|error| error.is_outage()));
+        self.record(store.id, is_first, answer.as_ref().err().filter(|error| error.is_outage()));
         answer
     }
 
-    /// Returns an error if the store was unavailable a moment ago. After `Ok`, the caller must ask the store, and pass
-    /// the result to [`record`](Self::record), because other threads may wait for this result.
-    fn may_ask(&self, store: StoreId) -> Result<(), MutexError> {
+    /// Returns an error if the store was unavailable a moment ago. `Ok(true)`: this is the first request, or the first
+    /// after an outage. So the caller must ask the store, and pass the result to [`record`](Self::record), because other
+    /// threads wait for this result.
+    fn may_ask(&self, store: StoreId) -> Result<bool, MutexError> {
         let mut known = lock(&self.known);
         loop {
             match known.get(&store) {
-                Some(StoreState::Answers) => return Ok(()),
+                Some(StoreState::Answers) => return Ok(false),
                 Some(StoreState::Out { first, at }) if self.schedule.clock.moment().since(*at) < NOT_ASKED_FOR => {
                     return Err(first.clone());
                 }
                 Some(StoreState::Awaited) => known = self.heard.wait(known).unwrap_or_else(PoisonError::into_inner),
                 Some(StoreState::Out { .. }) | None => {
                     known.insert(store, StoreState::Awaited);
-                    return Ok(());
+                    return Ok(true);
                 }
             }
         }
@@ -90,10 +89,13 @@ impl<'a> Outages<'a> {
 
     /// Records whether a request failed because of an outage. After an outage, the store counts as unavailable until
     /// [`NOT_ASKED_FOR`] is over, even if it answers another request.
-    fn record(&self, store: StoreId, outage: Option<&MutexError>) {
+    fn record(&self, store: StoreId, is_first: bool, outage: Option<&MutexError>) {
+        if !is_first && outage.is_none() {
+            return; // This is known already.
+        }
         let mut known = lock(&self.known);
         let state = match outage {
-            None if matches!(known.get(&store), Some(StoreState::Answers | StoreState::Out { .. })) => return,
+            None if matches!(known.get(&store), Some(StoreState::Out { .. })) => return,
             None => StoreState::Answers,
             Some(first) => StoreState::Out { first: first.clone(), at: self.schedule.clock.moment() },
         };
