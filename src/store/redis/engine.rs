@@ -106,8 +106,9 @@ impl RedisEngine {
         for name in names {
             call.arg(self.prefix.key(name));
         }
-        let (clock, now) = (attempt.connection.clock, Clock::system().moment());
-        call.arg(clock.window(now, attempt.until).map(|micros| format!("{micros:016}")).as_slice());
+        let now = Clock::system().moment();
+        let [asked, since, until] = attempt.connection.clock.window(now, attempt.until);
+        call.arg([asked, until].map(|micros| format!("{micros:016}")).as_slice());
         call.arg(ends.len()).arg((self.target.timeout + MARGIN).as_millis()).arg(TOKEN_KEPT.as_millis());
         // A copy of the admissions of these owners may still arrive, so their releases revoke them.
         let to_revoke = lock(&self.to_revoke);
@@ -120,7 +121,7 @@ impl RedisEngine {
                 End::After(term) => call.arg(millis(*term)),
             };
         }
-        let (since, mut before) = (instant(clock.at(now)), None);
+        let mut before = None;
         for admission in admissions {
             let request = admission.request();
             call.arg(beginning_of_entry(request.owner()));
@@ -132,9 +133,8 @@ impl RedisEngine {
             if before.replace(details) == Some(details) {
                 call.arg("");
             } else {
-                call.arg(admission.excluded_by().len())
-                    .arg(terms.as_slice())
-                    .arg(end_of_entry(since, occurrence, label));
+                let end = end_of_entry(instant(since), occurrence, label);
+                call.arg(admission.excluded_by().len()).arg(terms.as_slice()).arg(end);
             }
         }
         call
