@@ -12,17 +12,18 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{OnceLock, mpsc};
 use std::time::Duration;
 
-use redis::{Cmd, ConnectionAddr, Parser, RedisConnectionInfo, RedisError, Script, Value, cmd};
+use chrono::{DateTime, Utc};
+use redis::{Cmd, ConnectionAddr, Parser, RedisConnectionInfo, RedisError, Script, Value, cmd, from_redis_value_ref};
 use socket2::{Domain, SockAddr, Type};
 
 use super::address::Address;
-use super::server_error::{is_unknown, time, unless_refused};
+use super::server_error::{is_unknown, unexpected, unless_refused};
 use crate::base::threads;
 use crate::store::server::attempts::shares;
 use crate::store::server::engine::ServerConnection;
 use crate::store::server::failure::{Failure, makes_no_sense};
 use crate::store::server::server_builder::Target;
-use crate::store::server::server_clock::ServerClock;
+use crate::store::server::server_clock::{ServerClock, instant};
 use crate::time::{clock::Clock, clock::moment::Moment};
 
 /// The longest reply that is accepted, in bytes. A thousand refusals need much less.
@@ -86,8 +87,7 @@ impl Connection {
         let commands: Vec<Cmd> = question.into_iter().chain([cmd("TIME")]).collect();
         let (mut connection, mut replies) = Self::open(target, server, &target.address.login, &commands, until)?;
         let answer = replies.pop().unwrap_or(Value::Nil);
-        let time = unless_refused(&answer).and_then(|()| time(&answer))?;
-        connection.clock = ServerClock::read(time.timestamp_micros());
+        connection.clock = ServerClock::read(time(&answer)?.timestamp_micros());
         Ok((connection, replies.pop().unwrap_or(Value::Nil)))
     }
 
@@ -116,13 +116,15 @@ impl Connection {
         let of_login = all.len();
         all.extend_from_slice(commands);
         let (mut replies, end) = connection.round_trip(until, &all);
-        if replies.iter().any(is_unknown) && connection.is_to_a_sentinel(until) {
-            return Err(Failure::not_asked(io::Error::new(ErrorKind::InvalidData, IS_A_SENTINEL)));
+        if replies.iter().any(|reply| matches!(reply, Value::ServerError(_))) {
+            if replies.iter().any(is_unknown) && connection.is_to_a_sentinel(until) {
+                return Err(Failure::not_asked(io::Error::new(ErrorKind::InvalidData, IS_A_SENTINEL)));
+            }
+            // If the connection has ended, any of the replies may be an error that says why: for example, a server
+            // without room for another client sends an error, and then closes the connection.
+            let may_refuse = if end.is_err() { replies.len() } else { of_login };
+            replies[..may_refuse].iter().try_for_each(unless_refused)?;
         }
-        // If the connection has ended, any of the replies may be an error that says why: for example, a server without
-        // room for another client sends an error, and then closes the connection.
-        let may_refuse = if end.is_err() { replies.len() } else { of_login };
-        replies[..may_refuse].iter().try_for_each(unless_refused)?;
         end.map_err(not_connected)?;
         Ok((connection, replies.split_off(of_login)))
     }
@@ -189,6 +191,14 @@ impl ServerConnection for Connection {
         socket.allow(Moment::BEGINNING, 0); // The parser gets no new bytes, only those that it has read already.
         has_input || !self.reply().is_err_and(|error| error.kind() == ErrorKind::TimedOut)
     }
+}
+
+/// Reads the reply to `TIME`.
+pub(super) fn time(answer: &Value) -> Result<DateTime<Utc>, Failure> {
+    let Ok((seconds, micros)) = from_redis_value_ref::<(i64, i64)>(answer) else {
+        return Err(unexpected(answer));
+    };
+    Ok(instant(seconds.saturating_mul(1_000_000).saturating_add(micros)))
 }
 
 /// Returns whether the server lacks the script, because it was restarted, or its scripts were flushed.

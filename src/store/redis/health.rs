@@ -2,9 +2,9 @@
 
 use redis::{Value, cmd};
 
-use super::connection::Connection;
+use super::connection::{Connection, time};
 use super::engine::RedisEngine;
-use super::server_error::{not_understood, read, refused, time, unless_refused};
+use super::server_error::{not_understood, read, refused, unless_refused};
 use crate::store::event_mutex::warning::StoreWarning;
 use crate::store::server::engine::{Attempt, Health, IS_REPLICA};
 use crate::store::server::failure::{AskAgain, Failure};
