@@ -316,15 +316,18 @@ fn connect(target: &Target<Address>, server: &ConnectionAddr, until: Moment) -> 
 }
 
 fn connect_tcp(host: &str, port: u16, until: Moment) -> io::Result<socket2::Socket> {
+    let connect = |address: SocketAddr, until| {
+        let socket = socket2::Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+        socket.connect_timeout(&SockAddr::from(address), left(until)?)?;
+        socket.set_tcp_nodelay(true).map(|()| socket)
+    };
     let addresses = look_up(host, port, until)?;
+    if let [address] = addresses[..] {
+        return connect(address, until);
+    }
     let mut failed = io::Error::other("the name of the host has no address");
     for (address, until) in addresses.iter().zip(shares(addresses.len(), until)) {
-        let connect = || {
-            let socket = socket2::Socket::new(Domain::for_address(*address), Type::STREAM, None)?;
-            socket.connect_timeout(&SockAddr::from(*address), left(until)?)?;
-            socket.set_tcp_nodelay(true).map(|()| socket)
-        };
-        match connect() {
+        match connect(*address, until) {
             Ok(socket) => return Ok(socket),
             Err(error) => failed = error,
         }
