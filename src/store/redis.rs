@@ -14,9 +14,9 @@
 //! and the values), and `connection.rs` (the driver's commands, its parser, and the socket). On the server,
 //! `scripts/carry_out.lua` decides. If the URL has `?wait=`, `wait_for_replicas.rs` then waits for the replicas.
 //!
-//! `topology.rs` finds the server for a new connection. It asks Sentinels for the primary, or asks a node of a cluster
-//! which node has the slot. After a failover, a connection breaks, or its server answers `MOVED` or `READONLY`. The
-//! call is then retried on a new connection.
+//! If the URL names Sentinels or nodes of a cluster, `topology.rs` finds the server for a new connection. It asks
+//! Sentinels for the primary, or asks a node of a cluster which node has the slot. After a failover, a connection
+//! breaks, or its server answers `MOVED` or `READONLY`. The call is then retried on a new connection.
 //!
 //! An entry begins with its format, `v1`, and its owner. If an entry has another format, each request for its name
 //! fails, and the entry is not changed. An entry records its term. If an admission finds an entry with more time left

@@ -186,7 +186,12 @@ impl Engine for RedisEngine {
     }
 
     fn open(&self, until: Moment) -> Result<Connection, Failure> {
-        topology::connect(&self.target, &self.prefix, &self.answered_last, until).map_err(Failure::undone)
+        let (target, Address { topology, servers, .. }) = (&self.target, &self.target.address);
+        let connected = match topology {
+            None => Connection::to(target, &servers[0], None, until).map(|(connection, _)| connection),
+            Some(topology) => topology::connect(target, topology, &self.prefix, &self.answered_last, until),
+        };
+        connected.map_err(Failure::undone)
     }
 
     fn carry_out(&self, attempt: &mut Attempt<Connection>, request: Request<'_>) -> Result<Answers, Failure> {

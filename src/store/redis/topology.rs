@@ -1,4 +1,4 @@
-//! Finds the server that has the keys: the server in the URL, or the server that Sentinels or nodes of a cluster name.
+//! Finds the server that has the keys, if the URL names Sentinels or nodes of a cluster.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -21,13 +21,13 @@ const REDIRECTIONS: usize = 5;
 /// next server.
 pub(super) fn connect(
     target: &Target<Address>,
+    topology: &Topology,
     prefix: &Prefix,
     answered_last: &AtomicUsize,
     until: Moment,
 ) -> Result<Connection, Failure> {
     let servers = &target.address.servers;
-    let connect_through = |server: &ConnectionAddr, until| match &target.address.topology {
-        Topology::Standalone => Ok(Connection::to(target, server, None, until)?.0),
+    let connect_through = |server: &ConnectionAddr, until| match topology {
         Topology::Cluster => connect_to_slot(target, prefix, server, until),
         Topology::Sentinel { primary, login } => {
             let found = ask_sentinel(target, server, login, primary, until)?;
