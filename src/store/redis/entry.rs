@@ -16,9 +16,10 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use crate::base::{error::InvalidOptions, escape::Quoted};
 use crate::lease::holder::Holder;
 use crate::lease::label::{Label, text_of_this_process};
+use crate::lease::name::text::{event_key_text, read_event_key_text};
 use crate::lease::{name::MutexName, owner::Owner, term::Term, token::FencingToken};
 use crate::store::event_mutex::held::Names;
-use crate::store::server::{key_text, server_clock::instant};
+use crate::store::server::server_clock::instant;
 use crate::time::clock::wall_plus;
 
 /// The prefix of all keys, with its braces and the colon.
@@ -34,7 +35,7 @@ impl Prefix {
 
     /// Returns the key of a name, such as a lease or a claim.
     pub(super) fn key(&self, name: &MutexName) -> String {
-        key_text::of_name(&self.0, name)
+        name.key_text(&self.0)
     }
 
     /// Returns the key that has this text behind the prefix.
@@ -44,12 +45,12 @@ impl Prefix {
 
     /// Returns the key of the log of an event's runs.
     pub(super) fn runs_key(&self, event: &str) -> String {
-        self.with(format_args!("runs/{}", key_text::of_event(event)))
+        self.with(format_args!("runs/{}", event_key_text(event)))
     }
 
     /// Returns the pattern of `SCAN` for the keys of these leases or markers.
     pub(super) fn pattern_of(&self, names: Names<'_>) -> String {
-        beginning_with(&self.with(key_text::beginning(names)))
+        beginning_with(&self.with(names.beginning_of_keys()))
     }
 
     /// Returns the pattern of `SCAN` for the keys of all logs of runs.
@@ -59,12 +60,12 @@ impl Prefix {
 
     /// Returns the event whose log of runs has this key.
     pub(super) fn event_at(&self, key: &str) -> Option<String> {
-        key_text::event_at(key.strip_prefix(&self.runs_key(""))?)
+        read_event_key_text(key.strip_prefix(&self.runs_key(""))?)
     }
 
     /// Returns the lease or the marker that has this key, or `None` if it is another key.
     pub(super) fn name_at(&self, key: &str) -> Option<MutexName> {
-        key_text::name_at(key.strip_prefix(&self.with(""))?)
+        MutexName::read_key_text(key.strip_prefix(&self.with(""))?)
     }
 }
 
