@@ -9,14 +9,15 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, Shutdown, SocketAddr, ToSocketAddrs};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{OnceLock, mpsc};
+use std::sync::mpsc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use redis::{Cmd, ConnectionAddr, Parser, RedisConnectionInfo, RedisError, Script, Value, cmd, from_redis_value_ref};
+use redis::{Cmd, ConnectionAddr, Parser, RedisConnectionInfo, RedisError, Value, cmd, from_redis_value_ref};
 use socket2::{Domain, SockAddr, Type};
 
 use super::address::Address;
+use super::scripts::SCRIPTS;
 use super::server_error::{is_unknown, unexpected, unless_refused};
 use crate::base::threads;
 use crate::store::server::attempts::shares;
@@ -33,38 +34,6 @@ const IS_A_SENTINEL: &str =
     "this is a Redis Sentinel: write redis+sentinel://HOST/NAME, with the name of the primary that it watches";
 
 const PANICKED: &str = "the driver panicked while it handled an answer of the server";
-
-/// A script that is called by the hash of its text.
-pub(super) struct StoredScript {
-    text: &'static str,
-    hashed: OnceLock<Script>,
-}
-
-pub(super) static CARRY_OUT: StoredScript = StoredScript::new(include_str!("scripts/carry_out.lua"));
-pub(super) static LOOK: StoredScript = StoredScript::new(include_str!("scripts/look.lua"));
-pub(super) static LOG_RUNS: StoredScript = StoredScript::new(include_str!("scripts/log_runs.lua"));
-pub(super) static COUNT_SKIPS: StoredScript = StoredScript::new(include_str!("scripts/count_skips.lua"));
-pub(super) static DROP_RUNS: StoredScript = StoredScript::new(include_str!("scripts/drop_runs.lua"));
-
-/// All scripts. If a server lacks one script, it has lost its scripts, and lacks the others, too.
-static SCRIPTS: [&StoredScript; 5] = [&CARRY_OUT, &LOOK, &LOG_RUNS, &COUNT_SKIPS, &DROP_RUNS];
-
-impl StoredScript {
-    const fn new(text: &'static str) -> Self {
-        Self { text, hashed: OnceLock::new() }
-    }
-
-    /// Returns the beginning of a call of the script. The caller adds this number of keys, and then the other arguments.
-    pub(super) fn call(&self, keys: usize) -> Cmd {
-        let script = self.hashed.get_or_init(|| Script::new(self.text));
-        let mut call = Cmd::with_capacity(3 * keys + 8, 160 * keys + 400);
-        call.arg("EVALSHA").arg(script.get_hash()).arg(keys).take()
-    }
-
-    fn load(&self) -> Cmd {
-        cmd("SCRIPT").arg("LOAD").arg(self.text).take()
-    }
-}
 
 /// A stream, the parser of its replies, and the clock of the server.
 pub(super) struct Connection {

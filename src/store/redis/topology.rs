@@ -6,7 +6,7 @@ use redis::{Cmd, ConnectionAddr, RedisConnectionInfo, Value, cmd};
 
 use super::address::{Address, Topology, shown};
 use super::connection::Connection;
-use super::entry::Prefix;
+use super::scripts::Prefix;
 use super::server_error::{is_unknown, read, unless_refused};
 use crate::store::server::attempts::shares;
 use crate::store::server::failure::{AskAgain, Failure};
@@ -122,8 +122,7 @@ fn ask_sentinel(
             Err(Failure::unusable(&format!("this Sentinel watches no primary of the name {primary}")))
         }
         Some(answer) => {
-            unless_refused(answer).map_err(advised)?;
-            let (host, port) = read(answer)?;
+            let (host, port) = read(answer).map_err(advised)?;
             Ok(ConnectionAddr::Tcp(host, port))
         }
     }
