@@ -1,6 +1,5 @@
 //! The name of a mutex: a lease, a claim on an occurrence, a permit for a period, or a marker.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::iter;
@@ -10,8 +9,10 @@ use chrono::{DateTime, Utc};
 
 use super::token::FencingToken;
 use crate::base::error::debug_as_display;
-use crate::base::escape::{decoded_text, steers_or_hides};
-use crate::time::clock::shown::Rfc3339;
+use crate::base::escape::steers_or_hides;
+
+#[cfg_attr(not(feature = "server"), allow(dead_code, reason = "only servers have keys"))]
+pub(crate) mod text;
 
 /// The name of one entry in a store. There are four kinds of names. `Display` writes a text that a store can use as the
 /// key of the entry:
@@ -185,15 +186,6 @@ impl MutexName {
         self.with(event, Claimed::Mark(mark.into()))
     }
 
-    /// Parses the text of a marker. Any byte of a part may be written as `%XX`, because stores encode more characters
-    /// than `Display` does. Returns `None` if the text is not that of a marker.
-    pub(crate) fn read_mark(text: &str) -> Option<Self> {
-        let mut parts = text.strip_prefix("mark/")?.split('/').map(decoded_text);
-        let (mutex, event, mark) = (parts.next()??, parts.next()??, parts.next()??);
-        let name = Self::lease(mutex).ok().filter(|_| parts.next().is_none())?;
-        Some(name.mark(event, mark))
-    }
-
     fn with(&self, event: impl Into<Arc<str>>, claimed: Claimed) -> Self {
         let claim = ClaimPart { event: event.into(), claimed };
         Self(Arc::new(Name { mutex: Arc::clone(&self.0.mutex), claim: Some(claim) }))
@@ -216,19 +208,6 @@ impl MutexName {
     /// the next run.
     pub(crate) fn request_to_stop(&self, token: FencingToken) -> Self {
         self.mark(self.mutex(), format!("cancel {token}"))
-    }
-
-    /// Writes the text of the name, with each part as `encoded` returns it. A part that was encoded must not have the
-    /// separator `/`.
-    pub(crate) fn write(&self, to: &mut impl fmt::Write, encoded: impl Fn(&str) -> Cow<'_, str>) -> fmt::Result {
-        let mutex = encoded(self.mutex());
-        let Some(ClaimPart { event, claimed }) = &self.0.claim else { return write!(to, "lease/{mutex}") };
-        let event = encoded(event);
-        match claimed {
-            Claimed::Occurrence(occurrence) => write!(to, "claim/{mutex}/{event}/{}", Rfc3339(*occurrence)),
-            Claimed::Period(period) => write!(to, "permit/{mutex}/{event}/{}", encoded(period)),
-            Claimed::Mark(mark) => write!(to, "mark/{mutex}/{event}/{}", encoded(mark)),
-        }
     }
 
     /// Returns the name of the mutex, which a lease shares with its claims, permits and markers.
@@ -262,12 +241,6 @@ impl MutexName {
     }
 }
 
-impl fmt::Display for MutexName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.write(f, part)
-    }
-}
-
 /// Serializes the text of the name.
 #[cfg(feature = "serde")]
 impl serde::Serialize for MutexName {
@@ -280,11 +253,6 @@ impl fmt::Debug for MutexName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "MutexName({:?})", self.to_string())
     }
-}
-
-/// Escapes one part of a name, so that the part can't contain the separator `/`.
-fn part(text: &str) -> Cow<'_, str> {
-    if text.contains(['%', '/']) { text.replace('%', "%25").replace('/', "%2F").into() } else { text.into() }
 }
 
 /// The error for a text that can't be the name of a mutex, an event, a schedule or an instance.
@@ -325,62 +293,12 @@ mod tests {
     }
 
     #[test]
-    fn the_texts_of_different_names_differ() {
-        let noon = DateTime::from_timestamp(1_772_366_400, 0).unwrap();
-        let names = [
-            lease("a"),
-            lease("a/a/2026-03-01T12:00:00Z"),
-            lease("a%2Fa"),
-            lease("a/a"),
-            lease("A"),
-            lease("a "),
-            lease("a\0"),
-            lease("a").claim("a", noon),
-            lease("a").claim("a", DateTime::from_timestamp_nanos(1_772_366_400_000_000_001)),
-            lease("a/b").claim("c", noon),
-            lease("a").claim("b/c", noon),
-            lease("a").permit("a", "2026-03-01T12:00:00Z"),
-            lease("a").permit("a", "day@2026-03-01T00:00:00+00:00"),
-            lease("a").permit("a", "day@2026-03-01T00:00:00+01:00"),
-            lease("a").permit("a", ""),
-            lease("a").permit("a/b", "c"),
-            lease("a").permit("a", "b/c"),
-            lease("a/a").permit("b", "c"),
-            lease("a").permit("a%2Fb", "c"),
-            lease("permit/a/a/c"),
-            lease("a").mark("a", ""),
-            lease("a").mark("a", "day@2026-03-01T00:00:00+00:00"),
-            lease("a").mark("a", "2026-03-01T12:00:00Z"),
-            lease("a").mark("a/b", "c"),
-            lease("a").mark("a", "b/c"),
-            lease("claim/a"),
-        ];
-        for (at, name) in names.iter().enumerate() {
-            for other in &names[at + 1..] {
-                assert_ne!(name, other);
-                assert_ne!(name.to_string(), other.to_string());
-            }
-        }
-    }
-
-    #[test]
     fn a_name_is_the_same_whatever_it_was_made_from() {
         let (lease, noon) = (lease("a"), DateTime::from_timestamp(1_772_366_400, 0).unwrap());
         for other in [lease.mark("e", "x"), lease.claim("e", noon), lease.permit("e", "day")] {
             assert_eq!(other.mark("b", "c"), lease.mark("b", "c"));
             assert_eq!(other.claim("b", noon), lease.claim("b", noon));
             assert_eq!(other.permit("b", "c"), lease.permit("b", "c"));
-        }
-    }
-
-    #[test]
-    fn the_text_of_a_mark_is_read_back() {
-        for mark in [lease("a").mark("a", "paused"), lease("a/b%").mark("c d/e", "queue 1"), lease("ü").mark("", "")] {
-            assert_eq!(MutexName::read_mark(&mark.to_string()), Some(mark.clone()));
-            assert_eq!(MutexName::read_mark(&mark.to_string().replace(' ', "%20")), Some(mark));
-        }
-        for other in ["", "mark/", "mark/a/b", "mark//b/c", "mark/a/b/c/d", "mark/a/b/%zz", "lease/a", "claim/a/b/c"] {
-            assert_eq!(MutexName::read_mark(other), None, "{other}");
         }
     }
 

@@ -10,13 +10,13 @@
 //! A release or an extension changes an entry only if the entry has the owner of the request.
 //!
 //! A call begins in this file, and passes through these files in this order: `server/server_mutex.rs` (the meaning of
-//! an answer), `server/attempts.rs` (the attempts), `engine.rs` (the requests and their replies; `entry.rs` writes the keys
-//! and the values), and `connection.rs` (the driver's commands, its parser, and the socket). On the server,
-//! `scripts/carry_out.lua` decides. If the URL has `?wait=`, `wait_for_replicas.rs` then waits for the replicas.
+//! an answer), `server/attempts.rs` (the attempts), `engine.rs` (the requests), `scripts.rs` (the calls of the scripts, with
+//! their keys and entries, and the replies), and `connection.rs` (the driver's commands, its parser, and the socket). On the
+//! server, `scripts/carry_out.lua` decides. If the URL has `?wait=`, `wait_for_replicas.rs` then waits for the replicas.
 //!
-//! `topology.rs` finds the server for a new connection. It asks Sentinels for the primary, or asks a node of a cluster
-//! which node has the slot. After a failover, a connection breaks, or its server answers `MOVED` or `READONLY`. The
-//! call is then retried on a new connection.
+//! If the URL names Sentinels or nodes of a cluster, `topology.rs` finds the server for a new connection. It asks
+//! Sentinels for the primary, or asks a node of a cluster which node has the slot. After a failover, a connection
+//! breaks, or its server answers `MOVED` or `READONLY`. The call is then retried on a new connection.
 //!
 //! An entry begins with its format, `v1`, and its owner. If an entry has another format, each request for its name
 //! fails, and the entry is not changed. An entry records its term. If an admission finds an entry with more time left
@@ -45,9 +45,9 @@ use crate::store::server::{attempts::Server, server_builder::server_builder};
 mod address;
 mod connection;
 mod engine;
-mod entry;
 mod health;
 mod run_lines;
+mod scripts;
 mod server_error;
 mod topology;
 mod wait_for_replicas;

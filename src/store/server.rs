@@ -22,7 +22,6 @@
 pub(crate) mod attempts;
 pub(crate) mod engine;
 pub(crate) mod failure;
-pub(crate) mod key_text;
 pub(crate) mod server_builder;
 pub(crate) mod server_clock;
 pub(crate) mod server_mutex;

@@ -2,6 +2,8 @@
 
 use std::slice;
 
+#[cfg(feature = "server")]
+use crate::lease::name::text::event_key_text;
 use crate::lease::{holder::Holder, name::MutexName};
 
 /// The names that [`held`](crate::EventMutex::held) asks about.
@@ -55,6 +57,16 @@ impl<'a> Names<'a> {
             Self::MarksOf(mutex) => name.marked().is_some() && name.mutex() == *mutex,
         }
     }
+
+    /// Returns the beginning that the texts of these leases or markers have in common in the keys of a server.
+    #[cfg(feature = "server")]
+    pub(crate) fn beginning_of_keys(&self) -> String {
+        match self {
+            Self::Each(_) => String::new(),
+            Self::LeasesWithPrefix(prefix) => format!("lease/{}", event_key_text(prefix)),
+            Self::MarksOf(mutex) => format!("mark/{}/", event_key_text(mutex)),
+        }
+    }
 }
 
 /// A name that is held; see [`EventMutex::held`](crate::EventMutex::held).
@@ -98,5 +110,20 @@ impl Held {
     /// Takes the holder out of this answer. Returns `None` if the store does not know the holder.
     pub fn into_holder(self) -> Option<Holder> {
         self.holder
+    }
+}
+
+#[cfg(all(test, feature = "server"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_keys_of_leases_and_marks_have_a_beginning_in_common() {
+        for text in ["reports:generate", "a/b%20 'ü'\\\n", "100%_!", "%25", "%~", "100% ü}*?[x]\\:{%41"] {
+            let name = MutexName::lease(text).unwrap();
+            assert_eq!(Names::LeasesWithPrefix(text).beginning_of_keys(), name.key_text(""));
+        }
+        assert_eq!(Names::LeasesWithPrefix("").beginning_of_keys(), "lease/");
+        assert_eq!(Names::MarksOf("a_/b").beginning_of_keys(), "mark/a_%2Fb/");
     }
 }

@@ -23,7 +23,8 @@ const NO_PORT: &str =
 
 /// The servers of a URL, and the login of the server that has the keys.
 pub(super) struct Address {
-    pub(super) topology: Topology,
+    /// The way from the servers of the URL to the server that has the keys. `None`: the URL names that server itself.
+    pub(super) topology: Option<Topology>,
     pub(super) servers: Vec<ConnectionAddr>,
     pub(super) login: RedisConnectionInfo,
     pub(super) is_encrypted: bool,
@@ -31,10 +32,8 @@ pub(super) struct Address {
     pub(super) replicas: u32,
 }
 
-/// The kind of servers in a URL.
+/// The kind of servers that know which server has the keys.
 pub(super) enum Topology {
-    /// One server, which has the keys.
-    Standalone,
     /// Nodes of a cluster. Each node knows which node has the slot of the keys.
     Cluster,
     /// Sentinels. They know the address of the primary whose name is in `primary`. `login` is for the Sentinels.
@@ -44,7 +43,7 @@ pub(super) enum Topology {
 impl Address {
     /// Returns whether the URL names Sentinels, or nodes of a cluster.
     pub(super) fn fails_over(&self) -> bool {
-        !matches!(self.topology, Topology::Standalone)
+        self.topology.is_some()
     }
 }
 
@@ -74,7 +73,7 @@ impl ServerAddress for Address {
                 let is_database = database.is_empty() && name.parse::<u8>().is_ok();
                 url.refuse_if(name.is_empty() || is_database || !name.bytes().all(is_plain), NO_PRIMARY)?;
                 let topology = Topology::Sentinel { primary: name.to_owned(), login };
-                (hosts.iter().map(|host| format!("redis://{host}/{database}")).collect(), topology)
+                (hosts.iter().map(|host| format!("redis://{host}/{database}")).collect(), Some(topology))
             }
             "cluster" => {
                 url.refuse_others(&["prefix", "timeout", "wait"], &[])?;
@@ -83,7 +82,7 @@ impl ServerAddress for Address {
                     !matches!(path, "" | "0"),
                     "has a database other than 0, but a cluster has only database 0",
                 )?;
-                (hosts.iter().map(|host| format!("redis://{host}")).collect(), Topology::Cluster)
+                (hosts.iter().map(|host| format!("redis://{host}")).collect(), Some(Topology::Cluster))
             }
             "unix" => {
                 url.refuse_others(&["prefix", "timeout", "wait"], &["db", "user", "pass"])?;
@@ -93,7 +92,7 @@ impl ServerAddress for Address {
                 url.refuse_if(before_path.is_some_and(|place| !place.contains('/')), NO_PATH)?;
                 let what = "has something before its path: write redis+unix:///run/redis.sock";
                 url.refuse_if(before_path.is_some(), what)?;
-                (vec![format!("redis+unix:{}?{}", url.place, url.left())], Topology::Standalone)
+                (vec![format!("redis+unix:{}?{}", url.place, url.left())], None)
             }
             _ => {
                 url.refuse_others(&["prefix", "timeout", "wait"], &[])?;
@@ -105,7 +104,7 @@ impl ServerAddress for Address {
                 let port = host.rsplit_once(':').map(|(_, port)| port).filter(|port| !port.ends_with(']'));
                 let is_number = |port: &str| port.is_empty() || port.parse::<u16>().is_ok();
                 url.refuse_if(!port.is_none_or(is_number), NO_PORT)?;
-                (vec![format!("redis:{}", url.place)], Topology::Standalone)
+                (vec![format!("redis:{}", url.place)], None)
             }
         };
         let read = |server: String| server.into_connection_info().map_err(|error| url.wrong(said_by(&error)));
@@ -159,11 +158,13 @@ impl fmt::Display for Address {
         let (database, servers) = (self.login.db(), self.servers.iter().map(shown).collect::<Vec<_>>().join(","));
         let scheme = if self.is_encrypted { "rediss" } else { "redis" };
         match (&self.topology, &self.servers[..]) {
-            (Topology::Sentinel { primary, .. }, _) => write!(f, "{scheme}+sentinel://{servers}/{primary}/{database}"),
-            (Topology::Cluster, _) => write!(f, "{scheme}+cluster://{servers}"),
-            (Topology::Standalone, [ConnectionAddr::Unix(_)]) if database == 0 => write!(f, "redis+unix://{servers}"),
-            (Topology::Standalone, [ConnectionAddr::Unix(_)]) => write!(f, "redis+unix://{servers}?db={database}"),
-            (Topology::Standalone, _) => write!(f, "{scheme}://{servers}/{database}"),
+            (Some(Topology::Sentinel { primary, .. }), _) => {
+                write!(f, "{scheme}+sentinel://{servers}/{primary}/{database}")
+            }
+            (Some(Topology::Cluster), _) => write!(f, "{scheme}+cluster://{servers}"),
+            (None, [ConnectionAddr::Unix(_)]) if database == 0 => write!(f, "redis+unix://{servers}"),
+            (None, [ConnectionAddr::Unix(_)]) => write!(f, "redis+unix://{servers}?db={database}"),
+            (None, _) => write!(f, "{scheme}://{servers}/{database}"),
         }
     }
 }
@@ -227,7 +228,7 @@ mod tests {
         let address = address_of_url::<Address>(&url).unwrap();
         assert_eq!(address.to_string(), "redis+sentinel://a:26379,b:7000,[::1]:26379/my-master.1/3");
         assert_eq!((login(&address.login), address.replicas), ((text("us@er"), text("p?ss"), 3), 1));
-        let Topology::Sentinel { primary, login: of_sentinels } = &address.topology else { panic!("sentinels") };
+        let Some(Topology::Sentinel { primary, login: of_sentinels }) = &address.topology else { panic!("sentinels") };
         assert_eq!((&**primary, login(of_sentinels)), ("my-master.1", (text("s"), text("t&u"), 0)));
 
         let address = address_of_url::<Address>(&format!("redis+cluster://{hosts}")).unwrap();

@@ -9,20 +9,22 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, Shutdown, SocketAddr, ToSocketAddrs};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{OnceLock, mpsc};
+use std::sync::mpsc;
 use std::time::Duration;
 
-use redis::{Cmd, ConnectionAddr, Parser, RedisConnectionInfo, RedisError, Script, Value, cmd};
+use chrono::{DateTime, Utc};
+use redis::{Cmd, ConnectionAddr, Parser, RedisConnectionInfo, RedisError, Value, cmd, from_redis_value_ref};
 use socket2::{Domain, SockAddr, Type};
 
 use super::address::Address;
-use super::server_error::{is_unknown, time, unless_refused};
+use super::scripts::SCRIPTS;
+use super::server_error::{is_unknown, unexpected, unless_refused};
 use crate::base::threads;
 use crate::store::server::attempts::shares;
 use crate::store::server::engine::ServerConnection;
 use crate::store::server::failure::{Failure, makes_no_sense};
 use crate::store::server::server_builder::Target;
-use crate::store::server::server_clock::ServerClock;
+use crate::store::server::server_clock::{ServerClock, instant};
 use crate::time::{clock::Clock, clock::moment::Moment};
 
 /// The longest reply that is accepted, in bytes. A thousand refusals need much less.
@@ -32,38 +34,6 @@ const IS_A_SENTINEL: &str =
     "this is a Redis Sentinel: write redis+sentinel://HOST/NAME, with the name of the primary that it watches";
 
 const PANICKED: &str = "the driver panicked while it handled an answer of the server";
-
-/// A script that is called by the hash of its text.
-pub(super) struct StoredScript {
-    text: &'static str,
-    hashed: OnceLock<Script>,
-}
-
-pub(super) static CARRY_OUT: StoredScript = StoredScript::new(include_str!("scripts/carry_out.lua"));
-pub(super) static LOOK: StoredScript = StoredScript::new(include_str!("scripts/look.lua"));
-pub(super) static LOG_RUNS: StoredScript = StoredScript::new(include_str!("scripts/log_runs.lua"));
-pub(super) static COUNT_SKIPS: StoredScript = StoredScript::new(include_str!("scripts/count_skips.lua"));
-pub(super) static DROP_RUNS: StoredScript = StoredScript::new(include_str!("scripts/drop_runs.lua"));
-
-/// All scripts. If a server lacks one script, it has lost its scripts, and lacks the others, too.
-static SCRIPTS: [&StoredScript; 5] = [&CARRY_OUT, &LOOK, &LOG_RUNS, &COUNT_SKIPS, &DROP_RUNS];
-
-impl StoredScript {
-    const fn new(text: &'static str) -> Self {
-        Self { text, hashed: OnceLock::new() }
-    }
-
-    /// Returns the beginning of a call of the script. The caller adds this number of keys, and then the other arguments.
-    pub(super) fn call(&self, keys: usize) -> Cmd {
-        let script = self.hashed.get_or_init(|| Script::new(self.text));
-        let mut call = Cmd::with_capacity(3 * keys + 8, 160 * keys + 400);
-        call.arg("EVALSHA").arg(script.get_hash()).arg(keys).take()
-    }
-
-    fn load(&self) -> Cmd {
-        cmd("SCRIPT").arg("LOAD").arg(self.text).take()
-    }
-}
 
 /// A stream, the parser of its replies, and the clock of the server.
 pub(super) struct Connection {
@@ -86,8 +56,7 @@ impl Connection {
         let commands: Vec<Cmd> = question.into_iter().chain([cmd("TIME")]).collect();
         let (mut connection, mut replies) = Self::open(target, server, &target.address.login, &commands, until)?;
         let answer = replies.pop().unwrap_or(Value::Nil);
-        let time = unless_refused(&answer).and_then(|()| time(&answer))?;
-        connection.clock = ServerClock::read(time.timestamp_micros());
+        connection.clock = ServerClock::read(time(&answer)?.timestamp_micros());
         Ok((connection, replies.pop().unwrap_or(Value::Nil)))
     }
 
@@ -116,13 +85,15 @@ impl Connection {
         let of_login = all.len();
         all.extend_from_slice(commands);
         let (mut replies, end) = connection.round_trip(until, &all);
-        if replies.iter().any(is_unknown) && connection.is_to_a_sentinel(until) {
-            return Err(Failure::not_asked(io::Error::new(ErrorKind::InvalidData, IS_A_SENTINEL)));
+        if replies.iter().any(|reply| matches!(reply, Value::ServerError(_))) {
+            if replies.iter().any(is_unknown) && connection.is_to_a_sentinel(until) {
+                return Err(Failure::not_asked(io::Error::new(ErrorKind::InvalidData, IS_A_SENTINEL)));
+            }
+            // If the connection has ended, any of the replies may be an error that says why: for example, a server
+            // without room for another client sends an error, and then closes the connection.
+            let may_refuse = if end.is_err() { replies.len() } else { of_login };
+            replies[..may_refuse].iter().try_for_each(unless_refused)?;
         }
-        // If the connection has ended, any of the replies may be an error that says why: for example, a server without
-        // room for another client sends an error, and then closes the connection.
-        let may_refuse = if end.is_err() { replies.len() } else { of_login };
-        replies[..may_refuse].iter().try_for_each(unless_refused)?;
         end.map_err(not_connected)?;
         Ok((connection, replies.split_off(of_login)))
     }
@@ -189,6 +160,14 @@ impl ServerConnection for Connection {
         socket.allow(Moment::BEGINNING, 0); // The parser gets no new bytes, only those that it has read already.
         has_input || !self.reply().is_err_and(|error| error.kind() == ErrorKind::TimedOut)
     }
+}
+
+/// Reads the reply to `TIME`.
+pub(super) fn time(answer: &Value) -> Result<DateTime<Utc>, Failure> {
+    let Ok((seconds, micros)) = from_redis_value_ref::<(i64, i64)>(answer) else {
+        return Err(unexpected(answer));
+    };
+    Ok(instant(seconds.saturating_mul(1_000_000).saturating_add(micros)))
 }
 
 /// Returns whether the server lacks the script, because it was restarted, or its scripts were flushed.
@@ -306,15 +285,18 @@ fn connect(target: &Target<Address>, server: &ConnectionAddr, until: Moment) -> 
 }
 
 fn connect_tcp(host: &str, port: u16, until: Moment) -> io::Result<socket2::Socket> {
+    let connect = |address: SocketAddr, until| {
+        let socket = socket2::Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+        socket.connect_timeout(&SockAddr::from(address), left(until)?)?;
+        socket.set_tcp_nodelay(true).map(|()| socket)
+    };
     let addresses = look_up(host, port, until)?;
+    if let [address] = addresses[..] {
+        return connect(address, until);
+    }
     let mut failed = io::Error::other("the name of the host has no address");
     for (address, until) in addresses.iter().zip(shares(addresses.len(), until)) {
-        let connect = || {
-            let socket = socket2::Socket::new(Domain::for_address(*address), Type::STREAM, None)?;
-            socket.connect_timeout(&SockAddr::from(*address), left(until)?)?;
-            socket.set_tcp_nodelay(true).map(|()| socket)
-        };
-        match connect() {
+        match connect(*address, until) {
             Ok(socket) => return Ok(socket),
             Err(error) => failed = error,
         }

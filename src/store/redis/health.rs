@@ -2,9 +2,9 @@
 
 use redis::{Value, cmd};
 
-use super::connection::Connection;
+use super::connection::{Connection, time};
 use super::engine::RedisEngine;
-use super::server_error::{not_understood, read, refused, time, unless_refused};
+use super::server_error::{read, refused, unexpected, unless_refused};
 use crate::store::event_mutex::warning::StoreWarning;
 use crate::store::server::engine::{Attempt, Health, IS_REPLICA};
 use crate::store::server::failure::{AskAgain, Failure};
@@ -43,7 +43,7 @@ impl RedisEngine {
 /// Returns the warnings about a server with this `INFO`. `needed` is the number of replicas that must confirm a grant.
 /// `fails_over` is true if the URL names Sentinels, or nodes of a cluster.
 fn warnings(info: &Value, needed: u32, fails_over: bool) -> Result<Vec<StoreWarning>, Failure> {
-    let Value::BulkString(info) = info else { return Err(not_understood(info)) };
+    let Value::BulkString(info) = info else { return Err(unexpected(info)) };
     let info = String::from_utf8_lossy(info);
     let field = |name: &str| info.lines().find_map(|pooled| pooled.strip_prefix(name)?.strip_prefix(':'));
     // The keys of leases and claims expire, so a policy for keys that expire (`volatile-…`) evicts them, too.

@@ -2,9 +2,8 @@
 
 use redis::cmd;
 
-use super::connection::{COUNT_SKIPS, DROP_RUNS, LOG_RUNS};
 use super::engine::{RedisEngine, replies};
-use super::entry::behind_format;
+use super::scripts::{COUNT_SKIPS, DROP_RUNS, LOG_RUNS, behind_format};
 use super::server_error::read;
 use crate::lease::owner::Owner;
 use crate::outcome::run_record::RunRecord;

@@ -1,14 +1,10 @@
 //! The replies of a Redis server that are errors: whether to retry, whether anything was done, and advice. Also the
 //! replies that make no sense.
 
-use std::fmt;
-
-use chrono::{DateTime, Utc};
 use redis::{FromRedisValue, ServerError, Value, from_redis_value_ref};
 
 use crate::base::error::MutexErrorKind;
 use crate::store::server::failure::{AskAgain, Failure};
-use crate::store::server::server_clock::instant;
 
 /// The codes of errors that the server returns before the first write of a script, so that nothing was changed. Each
 /// has the next step for the user, or `None` if the server's message says enough.
@@ -87,9 +83,9 @@ pub(super) fn is_unknown(answer: &Value) -> bool {
     matches!(answer, Value::ServerError(error) if error.details().is_some_and(|details| details.starts_with(UNKNOWN)))
 }
 
-/// Returns the failure of an answer that makes no sense.
-pub(super) fn not_understood(answer: impl fmt::Debug) -> Failure {
-    Failure::not_understood(answer, "redis")
+/// Returns the failure of a reply that is an error or makes no sense.
+pub(super) fn unexpected(answer: &Value) -> Failure {
+    if let Value::ServerError(error) = answer { refused(error) } else { Failure::not_understood(answer, "redis") }
 }
 
 /// Returns a failure if the reply is an error.
@@ -100,15 +96,9 @@ pub(super) fn unless_refused(answer: &Value) -> Result<(), Failure> {
     }
 }
 
-/// Converts a reply, or returns the failure of a reply that makes no sense.
+/// Converts a reply, or returns the failure of a reply that is an error or makes no sense.
 pub(super) fn read<T: FromRedisValue>(answer: &Value) -> Result<T, Failure> {
-    from_redis_value_ref(answer).map_err(|_| not_understood(answer))
-}
-
-/// Reads the reply to `TIME`.
-pub(super) fn time(answer: &Value) -> Result<DateTime<Utc>, Failure> {
-    let (seconds, micros): (i64, i64) = read(answer)?;
-    Ok(instant(seconds.saturating_mul(1_000_000).saturating_add(micros)))
+    from_redis_value_ref(answer).map_err(|_| unexpected(answer))
 }
 
 /// Returns the next step for the user, or `None` if the error's message says enough.

@@ -1,4 +1,4 @@
-//! Finds the server that has the keys: the server in the URL, or the server that Sentinels or nodes of a cluster name.
+//! Finds the server that has the keys, if the URL names Sentinels or nodes of a cluster.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -6,7 +6,7 @@ use redis::{Cmd, ConnectionAddr, RedisConnectionInfo, Value, cmd};
 
 use super::address::{Address, Topology, shown};
 use super::connection::Connection;
-use super::entry::Prefix;
+use super::scripts::Prefix;
 use super::server_error::{is_unknown, read, unless_refused};
 use crate::store::server::attempts::shares;
 use crate::store::server::failure::{AskAgain, Failure};
@@ -21,13 +21,13 @@ const REDIRECTIONS: usize = 5;
 /// next server.
 pub(super) fn connect(
     target: &Target<Address>,
+    topology: &Topology,
     prefix: &Prefix,
     answered_last: &AtomicUsize,
     until: Moment,
 ) -> Result<Connection, Failure> {
     let servers = &target.address.servers;
-    let connect_through = |server: &ConnectionAddr, until| match &target.address.topology {
-        Topology::Standalone => Ok(Connection::to(target, server, None, until)?.0),
+    let connect_through = |server: &ConnectionAddr, until| match topology {
         Topology::Cluster => connect_to_slot(target, prefix, server, until),
         Topology::Sentinel { primary, login } => {
             let found = ask_sentinel(target, server, login, primary, until)?;
@@ -122,8 +122,7 @@ fn ask_sentinel(
             Err(Failure::unusable(&format!("this Sentinel watches no primary of the name {primary}")))
         }
         Some(answer) => {
-            unless_refused(answer).map_err(advised)?;
-            let (host, port) = read(answer)?;
+            let (host, port) = read(answer).map_err(advised)?;
             Ok(ConnectionAddr::Tcp(host, port))
         }
     }

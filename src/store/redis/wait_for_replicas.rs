@@ -3,7 +3,8 @@
 use redis::cmd;
 
 use super::connection::Connection;
-use super::engine::{RedisEngine, TOKEN_KEPT, is_granted, replies};
+use super::engine::{RedisEngine, is_granted, replies};
+use super::scripts::TOKEN_KEPT;
 use super::server_error::read;
 use crate::store::event_mutex::admission::Admission;
 use crate::store::server::engine::{Answers, Attempt, End, EndRequest, Request};

@@ -18,7 +18,6 @@ use crate::base::lock::lock;
 use crate::store::event_mutex::held::Names;
 use crate::store::server::engine::{Answers, Attempt, End, EndRequest, Engine, FoundEntry, Health, Request};
 use crate::store::server::failure::Failure;
-use crate::store::server::key_text;
 use crate::store::server::server_builder::Target;
 use crate::store::server::server_clock::{ServerClock, instant};
 use crate::store::server::server_url::ServerAddress;
@@ -131,7 +130,7 @@ impl<S: Session> SqlEngine<S> {
             Some(clock) => clock,
             None => self.look_at(attempt, names.iter().map(|[key, _]| key)).map_err(Failure::undone)?.clock,
         };
-        let [asked, until] = clock.window(Clock::system().moment(), attempt.until);
+        let [asked, _, until] = clock.window(Clock::system().moment(), attempt.until);
         let rows = rows(attempt, S::END, &[("ours", &ours), ("micros", &term), ("asked", &asked), ("until", &until)])?;
         let time = rows.last().and_then(|row| row.get(1)?.parse().ok());
         let time: i64 = time.ok_or_else(|| Failure::not_understood(&rows, S::Address::KIND))?;
@@ -173,7 +172,7 @@ impl<S: Session> Engine for SqlEngine<S> {
             let snapshot = self.look_at(attempt, each.iter().map(RowKey::of))?;
             return Ok(each.iter().filter_map(|name| Some((name.clone(), snapshot.holder(name)?))).collect());
         }
-        let beginning = key_text::beginning(names).replace('!', "!!").replace('%', "!%").replace('_', "!_");
+        let beginning = names.beginning_of_keys().replace('!', "!!").replace('%', "!%").replace('_', "!_");
         Ok(self.look_where(attempt, &format!("name LIKE '{beginning}%' ESCAPE '!'"))?.listed(names))
     }
 

@@ -5,8 +5,7 @@ use std::fmt;
 
 use uuid::Uuid;
 
-use crate::lease::name::MutexName;
-use crate::store::server::key_text;
+use crate::lease::name::{MutexName, text::event_key_text};
 
 /// The longest key, in bytes. A key of this length fits into an index on MySQL and on PostgreSQL.
 const LONGEST: usize = 500;
@@ -17,12 +16,12 @@ pub(super) struct RowKey(pub(super) Box<str>);
 
 impl RowKey {
     pub(super) fn of(name: &MutexName) -> Self {
-        Self::cut(key_text::of_name("", name))
+        Self::cut(name.key_text(""))
     }
 
     /// Returns the key of an event in the log of runs.
     pub(super) fn of_event(event: &str) -> Self {
-        Self::cut(key_text::of_event(event).into_owned())
+        Self::cut(event_key_text(event).into_owned())
     }
 
     fn cut(whole: String) -> Self {
@@ -76,7 +75,7 @@ mod tests {
         keys.sort();
         keys.dedup();
         assert_eq!(keys.len(), 5);
-        assert!(keys.iter().all(|key| key_text::name_at(key).is_none()), "what was cut is not known");
+        assert!(keys.iter().all(|key| MutexName::read_key_text(key).is_none()), "what was cut is not known");
         // `%~` is only in the key of a name that was cut. A `%` that a user writes into a name becomes `%25` in the
         // key.
         assert!(!key(&MutexName::lease("a%~b").unwrap()).contains("%~"));

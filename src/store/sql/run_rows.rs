@@ -9,7 +9,7 @@ use super::engine::SqlEngine;
 use super::row_key::RowKey;
 use super::session::{Session, TextRow, list, rows, send};
 use crate::base::escape::decoded_text;
-use crate::lease::token::FencingToken;
+use crate::lease::{name::text::read_event_key_text, token::FencingToken};
 use crate::outcome::run_record::numbered_record::NumberedRecord;
 use crate::outcome::run_record::skip_count::SkipCount;
 use crate::outcome::{
@@ -18,8 +18,8 @@ use crate::outcome::{
 };
 use crate::store::server::engine::Attempt;
 use crate::store::server::failure::Failure;
+use crate::store::server::server_clock::instant;
 use crate::store::server::server_run_log::{DroppedRuns, LogEngine};
-use crate::store::server::{key_text, server_clock::instant};
 
 /// The bytes that need escapes between quotes. Spaces stay, because people read these texts.
 const NOT_PLAIN: &AsciiSet = &CONTROLS.add(b'%').add(b'\'').add(b'\\');
@@ -57,7 +57,7 @@ impl<S: Session> LogEngine for SqlEngine<S> {
 
     fn logged_events(&self, attempt: &mut Attempt<S>) -> Result<Vec<String>, Failure> {
         let rows = rows(attempt, "SELECT DISTINCT event FROM {runs} WHERE v1", &[])?;
-        Ok(rows.iter().filter_map(|row| key_text::event_at(row.first()?)).collect())
+        Ok(rows.iter().filter_map(|row| read_event_key_text(row.first()?)).collect())
     }
 }
 

@@ -12,7 +12,6 @@ use crate::lease::{holder::Holder, name::MutexName, owner::Owner, token::Fencing
 use crate::store::event_mutex::held::Names;
 use crate::store::server::engine::{EndRequest, FoundEntry};
 use crate::store::server::failure::Failure;
-use crate::store::server::key_text;
 use crate::store::server::server_clock::{ServerClock, instant};
 use crate::time::clock::LITTLE_STEP;
 
@@ -65,7 +64,8 @@ impl Snapshot {
     /// Returns the held names among `listed`, with their holders. Rows with cut keys are left out, because their names
     /// are not known.
     pub(super) fn listed(&self, listed: Names<'_>) -> Vec<FoundEntry> {
-        let names = self.entries.keys().filter_map(|key| key_text::name_at(key)).filter(|name| listed.contain(name));
+        let names =
+            self.entries.keys().filter_map(|key| MutexName::read_key_text(key)).filter(|name| listed.contain(name));
         names.filter_map(|name| self.holder(&name).map(|holder| (name, holder))).collect()
     }
 

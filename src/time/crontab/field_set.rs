@@ -1,8 +1,6 @@
-//! A field of a crontab line, and the set of its numbers.
+//! A field of a crontab line, and the set of its numbers and its calendar days, such as `15W` and `5#3`.
 
 use std::fmt;
-
-use super::calendar_day::CalendarDay;
 
 /// A field of a crontab line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +33,63 @@ impl Field {
             Self::DayOfMonth => (1, 31),
             Self::Month => (1, 12),
             Self::DayOfWeek => (0, 7),
+        }
+    }
+}
+
+/// An item of a day field whose date differs from month to month.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CalendarDay {
+    /// `L` or `L-n`: the day that is `n` days before the last day of the month. `L` means `L-0`, the last day.
+    BeforeLast(u32),
+    /// `nW`: the weekday of the month that is nearest to the day `n`.
+    WeekdayNearest(u32),
+    /// `LW`: the last weekday of the month.
+    LastWeekday,
+    /// `n#nth`: the day of the week `n`, for the `nth` time in the month.
+    NthOfMonth { day_of_week: u32, nth: u32 },
+    /// `nL`: the day of the week `n`, for the last time in the month.
+    LastOfMonth { day_of_week: u32 },
+}
+
+impl CalendarDay {
+    /// Returns this day as a bit of its field.
+    pub(super) const fn bits(self) -> u128 {
+        1 << self.bit()
+    }
+
+    const fn bit(self) -> u32 {
+        match self {
+            Self::BeforeLast(days) => 32 + days,
+            Self::WeekdayNearest(day) => 64 + day,
+            Self::LastWeekday => 96,
+            Self::NthOfMonth { day_of_week, nth } => 8 * nth + day_of_week,
+            Self::LastOfMonth { day_of_week } => 48 + day_of_week,
+        }
+    }
+
+    /// Returns all items for the field day of month, in the order of their bits.
+    pub(super) fn of_month() -> impl Iterator<Item = Self> {
+        let counted = (0..=30).map(Self::BeforeLast).chain((1..=31).map(Self::WeekdayNearest));
+        counted.chain([Self::LastWeekday])
+    }
+
+    /// Returns all items for the field day of week, in the order of their bits.
+    pub(super) fn of_week() -> impl Iterator<Item = Self> {
+        let nth = |nth| (0..7).map(move |day_of_week| Self::NthOfMonth { day_of_week, nth });
+        (1..=5).flat_map(nth).chain((0..7).map(|day_of_week| Self::LastOfMonth { day_of_week }))
+    }
+}
+
+impl fmt::Display for CalendarDay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BeforeLast(0) => f.write_str("L"),
+            Self::BeforeLast(days) => write!(f, "L-{days}"),
+            Self::WeekdayNearest(day) => write!(f, "{day}W"),
+            Self::LastWeekday => f.write_str("LW"),
+            Self::NthOfMonth { day_of_week, nth } => write!(f, "{day_of_week}#{nth}"),
+            Self::LastOfMonth { day_of_week } => write!(f, "{day_of_week}L"),
         }
     }
 }

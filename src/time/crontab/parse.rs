@@ -5,8 +5,7 @@ use std::fmt;
 
 use chrono::{Month, Weekday};
 
-use super::calendar_day::CalendarDay;
-use super::field_set::{Field, FieldSet};
+use super::field_set::{CalendarDay, Field, FieldSet};
 use crate::base::escape::Quoted;
 
 /// The largest number of bytes in a text. Useful texts are shorter. A longer text is refused before it is parsed.

@@ -5,8 +5,7 @@ use std::fmt::Write as _;
 use chrono::Month;
 
 use super::Crontab;
-use super::calendar_day::CalendarDay;
-use super::field_set::{Field, FieldSet, InField};
+use super::field_set::{CalendarDay, Field, FieldSet, InField};
 use crate::base::similar::list;
 
 const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];

@@ -1,0 +1,187 @@
+//! The text of a name: in messages, and in a key or a column of a server.
+//!
+//! In the key of a server, control characters, spaces, quotes, backslashes, braces and all bytes that are not ASCII are
+//! written as `%XX`. So every client can show the text, and no collation changes it.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+
+use super::{ClaimPart, Claimed, MutexName};
+use crate::base::escape::decoded_text;
+use crate::time::clock::shown::Rfc3339;
+
+/// The ASCII bytes that are written as `%XX` in a part of a key. Bytes that are not ASCII are always written as `%XX`.
+const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b'{').add(b'}').add(b'"').add(b'\'').add(b'\\').add(b'%').add(b'/');
+
+impl fmt::Display for MutexName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write(f, part)
+    }
+}
+
+impl MutexName {
+    /// Returns `prefix` and the text of the name in the key of a server.
+    pub(crate) fn key_text(&self, prefix: &str) -> String {
+        let mut text = String::with_capacity(prefix.len() + 100);
+        text.push_str(prefix);
+        let _ = self.write(&mut text, event_key_text); // Writing to a text never fails.
+        text
+    }
+
+    /// Writes the text of the name, with each part as `encoded` returns it. A part that was encoded must not have the
+    /// separator `/`.
+    fn write(&self, to: &mut impl fmt::Write, encoded: impl Fn(&str) -> Cow<'_, str>) -> fmt::Result {
+        let mutex = encoded(self.mutex());
+        let Some(ClaimPart { event, claimed }) = &self.0.claim else { return write!(to, "lease/{mutex}") };
+        let event = encoded(event);
+        match claimed {
+            Claimed::Occurrence(occurrence) => write!(to, "claim/{mutex}/{event}/{}", Rfc3339(*occurrence)),
+            Claimed::Period(period) => write!(to, "permit/{mutex}/{event}/{}", encoded(period)),
+            Claimed::Mark(mark) => write!(to, "mark/{mutex}/{event}/{}", encoded(mark)),
+        }
+    }
+
+    /// Parses the text of a marker. Any byte of a part may be written as `%XX`, because stores encode more characters
+    /// than `Display` does. Returns `None` if the text is not that of a marker.
+    pub(crate) fn read_mark(text: &str) -> Option<Self> {
+        let mut parts = text.strip_prefix("mark/")?.split('/').map(decoded_text);
+        let (mutex, event, mark) = (parts.next()??, parts.next()??, parts.next()??);
+        let name = Self::lease(mutex).ok().filter(|_| parts.next().is_none())?;
+        Some(name.mark(event, mark))
+    }
+
+    /// Returns the lease or the marker with this text in the key of a server, or `None` if the text is neither.
+    pub(crate) fn read_key_text(text: &str) -> Option<Self> {
+        let name = match text.strip_prefix("lease/") {
+            Some(mutex) => Self::lease(decoded_text(mutex)?).ok()?,
+            None => Self::read_mark(text)?,
+        };
+        (name.key_text("") == text).then_some(name)
+    }
+}
+
+/// Escapes one part of a name, so that the part can't contain the separator `/`.
+fn part(text: &str) -> Cow<'_, str> {
+    if text.contains(['%', '/']) { text.replace('%', "%25").replace('/', "%2F").into() } else { text.into() }
+}
+
+/// Returns the text of an event, or of a part of a name, in the key of a server.
+pub(crate) fn event_key_text(event: &str) -> Cow<'_, str> {
+    utf8_percent_encode(event, ENCODED).into()
+}
+
+/// Returns the event with this text in the key of a server, or `None` if no event has this text.
+pub(crate) fn read_event_key_text(text: &str) -> Option<String> {
+    let event = decoded_text(text)?;
+    (event_key_text(&event) == text).then_some(event)
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::DateTime;
+
+    use super::*;
+
+    fn lease(name: &str) -> MutexName {
+        MutexName::lease(name).unwrap()
+    }
+
+    #[test]
+    fn the_texts_of_different_names_differ() {
+        let noon = DateTime::from_timestamp(1_772_366_400, 0).unwrap();
+        let names = [
+            lease("a"),
+            lease("a/a/2026-03-01T12:00:00Z"),
+            lease("a%2Fa"),
+            lease("a/a"),
+            lease("A"),
+            lease("a "),
+            lease("a\0"),
+            lease("a").claim("a", noon),
+            lease("a").claim("a", DateTime::from_timestamp_nanos(1_772_366_400_000_000_001)),
+            lease("a/b").claim("c", noon),
+            lease("a").claim("b/c", noon),
+            lease("a").permit("a", "2026-03-01T12:00:00Z"),
+            lease("a").permit("a", "day@2026-03-01T00:00:00+00:00"),
+            lease("a").permit("a", "day@2026-03-01T00:00:00+01:00"),
+            lease("a").permit("a", ""),
+            lease("a").permit("a/b", "c"),
+            lease("a").permit("a", "b/c"),
+            lease("a/a").permit("b", "c"),
+            lease("a").permit("a%2Fb", "c"),
+            lease("permit/a/a/c"),
+            lease("a").mark("a", ""),
+            lease("a").mark("a", "day@2026-03-01T00:00:00+00:00"),
+            lease("a").mark("a", "2026-03-01T12:00:00Z"),
+            lease("a").mark("a/b", "c"),
+            lease("a").mark("a", "b/c"),
+            lease("claim/a"),
+        ];
+        for (at, name) in names.iter().enumerate() {
+            for other in &names[at + 1..] {
+                assert_ne!(name, other);
+                assert_ne!(name.to_string(), other.to_string());
+            }
+        }
+    }
+
+    #[test]
+    fn the_text_of_a_mark_is_read_back() {
+        for mark in [lease("a").mark("a", "paused"), lease("a/b%").mark("c d/e", "queue 1"), lease("ü").mark("", "")] {
+            assert_eq!(MutexName::read_mark(&mark.to_string()), Some(mark.clone()));
+            assert_eq!(MutexName::read_mark(&mark.to_string().replace(' ', "%20")), Some(mark));
+        }
+        for other in ["", "mark/", "mark/a/b", "mark//b/c", "mark/a/b/c/d", "mark/a/b/%zz", "lease/a", "claim/a/b/c"] {
+            assert_eq!(MutexName::read_mark(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_text_is_readable() {
+        let name = MutexName::lease("reports:generate").unwrap();
+        let noon = DateTime::UNIX_EPOCH;
+        for (name, text) in [
+            (name.clone(), "lease/reports:generate"),
+            (MutexName::lease("100% ü}").unwrap(), "lease/100%25%20%C3%BC%7D"),
+            (MutexName::lease("a/b%20 'ü'\\\n").unwrap(), "lease/a%2Fb%2520%20%27%C3%BC%27%5C%0A"),
+            (name.claim("import all", noon), "claim/reports:generate/import%20all/1970-01-01T00:00:00Z"),
+            (name.claim("a {b}/c", noon), "claim/reports:generate/a%20%7Bb%7D%2Fc/1970-01-01T00:00:00Z"),
+            (name.permit("weekly", "day@1/2 é+01:00"), "permit/reports:generate/weekly/day@1%2F2%20%C3%A9+01:00"),
+            (name.mark("seen", "slot 1"), "mark/reports:generate/seen/slot%201"),
+        ] {
+            assert_eq!(name.key_text(""), text);
+        }
+        assert_eq!(event_key_text("a {b}/c%"), "a%20%7Bb%7D%2Fc%25");
+    }
+
+    #[test]
+    fn the_text_of_a_lease_a_mark_or_an_event_is_read_back_and_no_other_is() {
+        for text in ["reports:generate", "a/b%20 'ü'\\\n", "100%_!", "%25", "%~", "100% ü}*?[x]\\:{%41"] {
+            let name = MutexName::lease(text).unwrap();
+            let mark = name.mark(text, "event paused");
+            assert_eq!(MutexName::read_key_text(&name.key_text("")), Some(name.clone()), "{text}");
+            assert_eq!(MutexName::read_key_text(&mark.key_text("")), Some(mark), "{text}");
+            assert_eq!(MutexName::read_key_text(&name.claim(text, DateTime::UNIX_EPOCH).key_text("")), None);
+            assert_eq!(read_event_key_text(&event_key_text(text)).as_deref(), Some(text));
+        }
+        for other in [
+            "",
+            "lease",
+            "lease/",
+            "lease/a b",
+            "lease/a%2f",
+            "lease/%FF",
+            "lease/%31",
+            "lease/a/x",
+            "claim/a",
+            "token",
+        ] {
+            assert_eq!(MutexName::read_key_text(other), None, "{other}");
+        }
+        for other in ["a b", "a/b", "%", "%~", "%FF", "%31"] {
+            assert_eq!(read_event_key_text(other), None, "{other}");
+        }
+    }
+}
