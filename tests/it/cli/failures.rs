@@ -7,8 +7,9 @@ use super::*;
 /// Shell functions for the rows: a lease that is held, and a file in the store that belongs to another program.
 const WORDS: &str = r#"
 taken() { # by a run with these options, whose process is $p
-  $S run --name j "$@" -- sleep 600 2>taken.log & p=$!
-  until $S locks 2>/dev/null | grep -q '^j '; do sleep 0.05; done
+  rm -f started
+  $S run --name j "$@" -- sh -c ': >started; exec sleep 600' 2>taken.log & p=$!
+  until [ -e started ]; do sleep 0.05; done
 }
 end() { kill $p; wait $p 2>/dev/null; exit $1; }
 used() { mkdir -m 700 store; }
