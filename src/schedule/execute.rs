@@ -15,7 +15,7 @@ use std::thread;
 
 use super::report::Entry;
 use super::run_admission::BATCH_SIZE;
-use super::tick_plan::planned_run::PlannedRun;
+use super::run_due::planned_run::PlannedRun;
 use crate::lease::store_id::StoreId;
 use crate::outcome::skip_reason::SkipReason;
 use crate::task::{event_task::Work, future_task::FutureTask, runtime};

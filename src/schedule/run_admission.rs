@@ -4,7 +4,7 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::tick_plan::planned_run::PlannedRun;
+use super::run_due::planned_run::PlannedRun;
 use crate::base::catch_panic::contain;
 use crate::base::error::MutexError;
 use crate::event::catch_up::Missed;

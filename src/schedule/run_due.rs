@@ -1,36 +1,38 @@
-//! One tick, `run_due`: plans the runs, performs them, and reports. Also one run by hand, `run_event`.
+//! One tick, `run_due`: makes the plan, performs the runs of the plan, and reports. Also one run by hand, `run_event`.
 
 use std::ptr;
-#[cfg(feature = "cli")]
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::{Arc, atomic::Ordering};
+use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::execute::{run_planned, skip_planned};
 use super::report::{Entry, Report};
 use super::schedule::Schedule;
-use super::schedule::registry::UnknownEvent;
+use super::schedule::registry::{Registry, UnknownEvent};
 use super::shutdown::Shutdown;
 use super::tick_context::{StartedBy, TickContext};
-use super::tick_plan::TickPlan;
-use super::tick_plan::missed_check::{check_missed, write_markers};
-use super::tick_plan::planned_run::PlannedRun;
 use crate::base::catch_panic::contain;
 #[cfg(feature = "cli")]
 use crate::base::error::MutexError;
 use crate::base::lock::lock;
 #[cfg(feature = "cli")]
 use crate::event::catch_up::Missed;
-#[cfg(feature = "cli")]
 use crate::event::definition::Definition;
 use crate::event::protection::claim::CLAIM_MARGIN;
 use crate::observe::notice::{About, Step};
 use crate::observe::tell::trace;
 use crate::outcome::skip_reason::SkipReason;
+use crate::store::event_mutex::description::Scope;
 use crate::time::{clock::moment::Moment, tick::Tick, zone::Zone};
 
 pub(crate) mod backfill;
+pub(crate) mod missed_check;
+pub(crate) mod next_due;
+pub(crate) mod planned_run;
+
+use missed_check::{check_missed, write_markers};
+use planned_run::PlannedRun;
 
 impl Schedule {
     /// Runs one tick: every event that is due in the minute of `now`. Returns when all runs have ended.
@@ -127,7 +129,159 @@ impl Schedule {
         let occurrences = self.due_between(after + TimeDelta::nanoseconds(1)..until).take(trace::MOST_COUNTED).count();
         trace::minutes_missed(after, until, occurrences);
     }
+}
 
+/// The events to run in a tick, by their index in the registry, in ascending order.
+pub(super) struct TickPlan {
+    pub(super) registry: Arc<Registry>,
+    pub(super) now: DateTime<Utc>,
+    pub(super) due: Vec<(usize, Tick)>,
+    /// The occurrences that were missed, unless another server ran them. The occurrences of one event follow one
+    /// another, oldest first.
+    pub(super) maybe_missed: Vec<(usize, Tick)>,
+}
+
+impl Registry {
+    /// Plans the tick at `now`, for starts later than `since`. Calls no filters, and asks no store.
+    pub(super) fn plan_tick(self: &Arc<Self>, now: DateTime<Utc>, since: DateTime<Utc>) -> TickPlan {
+        let due = self.due_index.due(now, since);
+        let mut maybe_missed = Vec::new();
+        for at in &self.catch_up_events {
+            let Definition { timetable, catch_up: Some(catch_up), .. } = &*self.events[*at] else { continue };
+            let first = due.partition_point(|(event, _)| event < at);
+            let its_own = due[first..].iter().take_while(|(event, _)| event == at).map(|(_, tick)| tick.occurrence());
+            its_own.clone().for_each(|due| catch_up.begin(due));
+            let minute = Tick::at(now, &timetable.zone).occurrence();
+            // Only the first tick of a minute looks for missed occurrences.
+            if since < minute {
+                let missed = catch_up.begin_candidates(timetable, minute, its_own.min()).into_iter();
+                maybe_missed.extend(missed.map(|missed| (*at, timetable.tick(now, missed))));
+            }
+        }
+        TickPlan { registry: Arc::clone(self), now, due, maybe_missed }
+    }
+}
+
+impl TickPlan {
+    pub(super) fn is_empty(&self) -> bool {
+        self.due.is_empty() && self.maybe_missed.is_empty()
+    }
+
+    /// Returns the smallest lateness in the plan: that of the most recent occurrence.
+    pub(super) fn lateness(&self) -> Duration {
+        let late = self.due.iter().map(|(_, tick)| tick.now() - tick.occurrence()).min();
+        late.and_then(|late| late.to_std().ok()).unwrap_or_default()
+    }
+
+    /// Returns the plan with only the due events whose claims outlast this process. For these, a claim shows whether an
+    /// earlier process has run the occurrence.
+    pub(super) fn only_claimed(mut self) -> Self {
+        self.due.retain(|(event, _)| {
+            let Definition { protection, store, .. } = &*self.registry.events[*event];
+            protection.claim.is_some() && store.scope != Scope::Process
+        });
+        self
+    }
+
+    /// Returns an event of the plan that makes no claims, and whose occurrence was due at `last` already.
+    pub(super) fn repeated_since(&self, last: DateTime<Utc>) -> Option<&str> {
+        let events = self.due.iter().map(|(event, tick)| (&self.registry.events[*event], tick.occurrence()));
+        let mut repeated = events.filter(|(event, occurrence)| event.start_of(*occurrence) <= last);
+        repeated.find(|(event, _)| event.protection.claim.is_none()).map(|(event, _)| &*event.name)
+    }
+
+    /// Returns this plan for a tick at `now`, which may be later than planned. The plan keeps its occurrences.
+    pub(super) fn carried_out_at(mut self, now: DateTime<Utc>) -> Self {
+        self.now = now;
+        for (event, tick) in self.due.iter_mut().chain(&mut self.maybe_missed) {
+            *tick = self.registry.events[*event].timetable.tick(now, tick.occurrence());
+        }
+        self
+    }
+}
+
+impl Schedule {
+    /// Performs the planned runs, or skips them because of `refusal`. Passes the report to `on_report`. `began` is the
+    /// moment at which the clock showed the time of the plan. `None`: now.
+    pub(super) fn tick(&self, plan: &TickPlan, began: Option<Moment>, refusal: Option<&SkipReason>) -> Report {
+        if plan.is_empty() {
+            return Report::new(plan.now, Vec::new(), self.shutdown.as_ref());
+        }
+        let report = self.run_plan(plan, began, refusal);
+        if let Some(call) = self.on_report.as_ref().filter(|_| !report.entries().is_empty())
+            && let Err(message) = contain(|| call(&report))
+        {
+            trace::report_not_delivered(&message);
+        }
+        report
+    }
+
+    fn run_plan(&self, plan: &TickPlan, began: Option<Moment>, refusal: Option<&SkipReason>) -> Report {
+        let TickPlan { registry, now, due, maybe_missed } = plan;
+        let began = began.unwrap_or_else(|| self.clock.moment());
+        let _ticking = self.shutdown.as_ref().map(Shutdown::tick);
+        let span = trace::tick_span(*now, due.len());
+        let _in_span = span.enter();
+        let context = TickContext { now: *now, began, ..TickContext::new(self, registry, StartedBy::Timetable) };
+        let planned_runs = due.iter().map(|(event, tick)| PlannedRun::new(*event, *tick, &context));
+        let mut planned_runs: Vec<_> = planned_runs.collect();
+        let is_one_event = |run: &PlannedRun<'_>, next: &PlannedRun<'_>| ptr::eq(run.event, next.event);
+        if refusal.is_some() {
+            for (event, tick) in maybe_missed {
+                registry.events[*event].catch_up.iter().for_each(|catch_up| catch_up.end(tick.occurrence()));
+            }
+        } else if !registry.catch_up_events.is_empty() {
+            planned_runs = Self::with_missed(plan, planned_runs, &context);
+        }
+        for of_event in planned_runs.chunk_by_mut(is_one_event).filter(|runs| runs.len() > 1) {
+            for planned in of_event {
+                planned.is_backlog = true;
+            }
+        }
+        if let Some(pauses) = &context.pauses {
+            pauses.watch(planned_runs.iter().filter_map(PlannedRun::own_pause_to_read).cloned().collect());
+        }
+        self.tell_begin();
+        for planned in &planned_runs {
+            let due = Step::Due { late: planned.lateness, missed: planned.missed.is_some() };
+            self.observers.tell(About::from(&planned.id), &due);
+        }
+        let entries = match refusal {
+            None => run_planned(planned_runs),
+            Some(reason) => skip_planned(planned_runs, reason),
+        };
+        Report::new(*now, entries, self.shutdown.as_ref())
+    }
+
+    /// Returns the due and the missed runs, in the order in which their events were added.
+    fn with_missed<'a>(plan: &TickPlan, due: Vec<PlannedRun<'a>>, context: &'a TickContext<'a>) -> Vec<PlannedRun<'a>> {
+        if !context.schedule.is_shutting_down() {
+            write_markers(due.iter().map(|run| run.event), context);
+        }
+        let mut planned_runs: Vec<(usize, PlannedRun<'a>)> =
+            plan.due.iter().map(|(event, _)| *event).zip(due).collect();
+        for candidates in plan.maybe_missed.chunk_by(|(event, _), (next, _)| event == next) {
+            let of_event = candidates.iter().map(|(event, tick)| PlannedRun::new(*event, *tick, context)).collect();
+            planned_runs.extend(check_missed(of_event).into_iter().map(|missed| (candidates[0].0, missed)));
+        }
+        planned_runs.sort_by_key(|(event, planned)| (*event, planned.id.occurrence));
+        planned_runs.into_iter().map(|(_, planned)| planned).collect()
+    }
+
+    /// Reports the names of the present events to the observers, once after each change.
+    pub(super) fn tell_begin(&self) {
+        if !self.observers.is_any() {
+            return;
+        }
+        let registry = self.events.registry();
+        if self.told_of.fetch_max(registry.version + 1, Ordering::Relaxed) <= registry.version {
+            let events: Vec<&str> = registry.names().collect();
+            self.observers.tell(About::default(), &Step::Begins { events: &events });
+        }
+    }
+}
+
+impl Schedule {
     /// Runs one event by hand, due or not, with its filters and its lease. Such a run makes no claim. So it runs even
     /// if another server ran the present occurrence or period, and it does not use up the permit of
     /// [`once_per`](crate::Event::once_per). It also runs while the schedule is [paused](Self::pause), because a pause
@@ -219,84 +373,5 @@ impl Schedule {
         let entry = run_planned(vec![planned]).swap_remove(0);
         self.finish_run_log();
         entry
-    }
-
-    /// Reports the names of the present events to the observers, once after each change.
-    pub(super) fn tell_begin(&self) {
-        if !self.observers.is_any() {
-            return;
-        }
-        let registry = self.events.registry();
-        if self.told_of.fetch_max(registry.version + 1, Ordering::Relaxed) <= registry.version {
-            let events: Vec<&str> = registry.names().collect();
-            self.observers.tell(About::default(), &Step::Begins { events: &events });
-        }
-    }
-
-    /// Performs the planned runs, or skips them because of `refusal`. Passes the report to `on_report`. `began` is the
-    /// moment at which the clock showed the time of the plan. `None`: now.
-    pub(super) fn tick(&self, plan: &TickPlan, began: Option<Moment>, refusal: Option<&SkipReason>) -> Report {
-        if plan.is_empty() {
-            return Report::new(plan.now, Vec::new(), self.shutdown.as_ref());
-        }
-        let report = self.run_plan(plan, began, refusal);
-        if let Some(call) = self.on_report.as_ref().filter(|_| !report.entries().is_empty())
-            && let Err(message) = contain(|| call(&report))
-        {
-            trace::report_not_delivered(&message);
-        }
-        report
-    }
-
-    fn run_plan(&self, plan: &TickPlan, began: Option<Moment>, refusal: Option<&SkipReason>) -> Report {
-        let TickPlan { registry, now, due, maybe_missed } = plan;
-        let began = began.unwrap_or_else(|| self.clock.moment());
-        let _ticking = self.shutdown.as_ref().map(Shutdown::tick);
-        let span = trace::tick_span(*now, due.len());
-        let _in_span = span.enter();
-        let context = TickContext { now: *now, began, ..TickContext::new(self, registry, StartedBy::Timetable) };
-        let planned_runs = due.iter().map(|(event, tick)| PlannedRun::new(*event, *tick, &context));
-        let mut planned_runs: Vec<_> = planned_runs.collect();
-        let is_one_event = |run: &PlannedRun<'_>, next: &PlannedRun<'_>| ptr::eq(run.event, next.event);
-        if refusal.is_some() {
-            for (event, tick) in maybe_missed {
-                registry.events[*event].catch_up.iter().for_each(|catch_up| catch_up.end(tick.occurrence()));
-            }
-        } else if !registry.catch_up_events.is_empty() {
-            planned_runs = Self::with_missed(plan, planned_runs, &context);
-        }
-        for of_event in planned_runs.chunk_by_mut(is_one_event).filter(|runs| runs.len() > 1) {
-            for planned in of_event {
-                planned.is_backlog = true;
-            }
-        }
-        if let Some(pauses) = &context.pauses {
-            pauses.watch(planned_runs.iter().filter_map(PlannedRun::own_pause_to_read).cloned().collect());
-        }
-        self.tell_begin();
-        for planned in &planned_runs {
-            let due = Step::Due { late: planned.lateness, missed: planned.missed.is_some() };
-            self.observers.tell(About::from(&planned.id), &due);
-        }
-        let entries = match refusal {
-            None => run_planned(planned_runs),
-            Some(reason) => skip_planned(planned_runs, reason),
-        };
-        Report::new(*now, entries, self.shutdown.as_ref())
-    }
-
-    /// Returns the due and the missed runs, in the order in which their events were added.
-    fn with_missed<'a>(plan: &TickPlan, due: Vec<PlannedRun<'a>>, context: &'a TickContext<'a>) -> Vec<PlannedRun<'a>> {
-        if !context.schedule.is_shutting_down() {
-            write_markers(due.iter().map(|run| run.event), context);
-        }
-        let mut planned_runs: Vec<(usize, PlannedRun<'a>)> =
-            plan.due.iter().map(|(event, _)| *event).zip(due).collect();
-        for candidates in plan.maybe_missed.chunk_by(|(event, _), (next, _)| event == next) {
-            let of_event = candidates.iter().map(|(event, tick)| PlannedRun::new(*event, *tick, context)).collect();
-            planned_runs.extend(check_missed(of_event).into_iter().map(|missed| (candidates[0].0, missed)));
-        }
-        planned_runs.sort_by_key(|(event, planned)| (*event, planned.id.occurrence));
-        planned_runs.into_iter().map(|(_, planned)| planned).collect()
     }
 }

@@ -11,11 +11,11 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::report::Report;
+use super::run_due::TickPlan;
+use super::run_due::missed_check::write_markers;
 use super::schedule::{Schedule, live_events::EventsUntil, registry::Registry};
 use super::shutdown::Shutdown;
 use super::tick_context::{StartedBy, TickContext};
-use super::tick_plan::TickPlan;
-use super::tick_plan::missed_check::write_markers;
 use crate::base::lock::lock;
 use crate::base::{catch_panic::contain, threads};
 use crate::observe::notice::{About, Step};

@@ -10,7 +10,7 @@ use super::store_request::StoreRequest;
 use super::workers::Workers;
 use crate::base::lock::lock;
 use crate::schedule::run_admission::{self, BATCH_SIZE};
-use crate::schedule::tick_plan::planned_run::PlannedRun;
+use crate::schedule::run_due::planned_run::PlannedRun;
 
 /// Planned runs, which two loops may share.
 pub(super) type PlannedRuns<'q, 'a> = Mutex<slice::Iter<'q, &'a PlannedRun<'a>>>;

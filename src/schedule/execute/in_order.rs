@@ -9,7 +9,7 @@ use super::queue_wait::refuse_or_queue;
 use super::store_request::StoreRequest;
 use crate::outcome::skip_reason::SkipReason;
 use crate::schedule::run_admission::{self, BATCH_SIZE};
-use crate::schedule::tick_plan::planned_run::PlannedRun;
+use crate::schedule::run_due::planned_run::PlannedRun;
 use crate::store::event_mutex::held::{Held, Names};
 use crate::time::clock::random_below;
 

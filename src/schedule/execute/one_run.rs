@@ -21,8 +21,8 @@ use crate::outcome::{command_exit::CommandExit, release::Release, skip_reason::S
 use crate::schedule::history::{LastSkip, RunningNow};
 use crate::schedule::report::Verdict;
 use crate::schedule::run_admission::{self, AdmittedRun};
+use crate::schedule::run_due::planned_run::PlannedRun;
 use crate::schedule::shutdown::shutdown_state::RunGuard;
-use crate::schedule::tick_plan::planned_run::PlannedRun;
 use crate::task::event_task::{Task, Work};
 use crate::task::future_task::TaskEnd;
 use crate::task::{command::Command, orphan_policy::OrphanPolicy, run::Run};

@@ -29,7 +29,7 @@
 //! 6. If the process of a waiter dies, the waiter's place becomes free after a term. A second process may have skipped
 //!    the occurrence, because the waiter was in the queue. At its next ticks, the second process checks the occurrence.
 //!    If the occurrence no longer waits, and no server has claimed it, the second process runs the occurrence: see
-//!    `schedule/tick_plan/missed_check.rs`.
+//!    `schedule/run_due/missed_check.rs`.
 //! 7. With `Overlap::Replace`, a waiter writes a request to stop the running run. The renewal thread of that run reads
 //!    the request, and cancels the run. If a later occurrence is waiting or running, the waiter of an
 //!    earlier occurrence claims the earlier occurrence, and leaves the queue. Because of this claim, no other server
@@ -54,8 +54,8 @@ use crate::lease::{holder::Holder, name::MutexName, owner::Owner, token::Fencing
 use crate::observe::notice::Step;
 use crate::outcome::skip_reason::SkipReason;
 use crate::schedule::run_admission::{self, AdmittedRun};
+use crate::schedule::run_due::planned_run::PlannedRun;
 use crate::schedule::shutdown::Shutdown;
-use crate::schedule::tick_plan::planned_run::PlannedRun;
 use crate::store::event_mutex::admission::{Admission, Admitted, Grant};
 use crate::store::event_mutex::batch::Batch;
 use crate::store::event_mutex::held::{Held, Names};

@@ -5,7 +5,7 @@ use super::one_run::{ActiveRun, PendingRun};
 use crate::lease::request::Lease;
 use crate::outcome::skip_reason::SkipReason;
 use crate::schedule::run_admission;
-use crate::schedule::tick_plan::planned_run::PlannedRun;
+use crate::schedule::run_due::planned_run::PlannedRun;
 use crate::store::event_mutex::batch::Batch;
 use crate::time::clock::moment::Moment;
 

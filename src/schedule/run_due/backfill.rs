@@ -20,11 +20,11 @@ use crate::outcome::skip_reason::SkipReason;
 use crate::schedule::execute::run_planned;
 use crate::schedule::report::{Entry, Report, Verdict, time_in};
 use crate::schedule::run_admission::BATCH_SIZE;
+use crate::schedule::run_due::planned_run::PlannedRun;
 use crate::schedule::schedule::Schedule;
 use crate::schedule::schedule::registry::{Registry, UnknownEvent};
 use crate::schedule::shutdown::Shutdown;
 use crate::schedule::tick_context::{StartedBy, TickContext};
-use crate::schedule::tick_plan::planned_run::PlannedRun;
 use crate::store::event_mutex::{description::Scope, held::Names};
 use crate::time::{clock::shown::to_the_second, tick::Tick};
 
