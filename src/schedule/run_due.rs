@@ -11,7 +11,6 @@ use super::report::{Entry, Report};
 use super::schedule::Schedule;
 use super::schedule::registry::{Registry, UnknownEvent};
 use super::shutdown::Shutdown;
-use super::tick_context::{StartedBy, TickContext};
 use crate::base::catch_panic::contain;
 #[cfg(feature = "cli")]
 use crate::base::error::MutexError;
@@ -32,7 +31,7 @@ pub(crate) mod next_due;
 pub(crate) mod planned_run;
 
 use missed_check::{check_missed, write_markers};
-use planned_run::PlannedRun;
+use planned_run::{PlannedRun, StartedBy, TickContext};
 
 impl Schedule {
     /// Runs one tick: every event that is due in the minute of `now`. Returns when all runs have ended.
@@ -223,8 +222,7 @@ impl Schedule {
         let span = trace::tick_span(*now, due.len());
         let _in_span = span.enter();
         let context = TickContext { now: *now, began, ..TickContext::new(self, registry, StartedBy::Timetable) };
-        let planned_runs = due.iter().map(|(event, tick)| PlannedRun::new(*event, *tick, &context));
-        let mut planned_runs: Vec<_> = planned_runs.collect();
+        let mut planned_runs = context.plan(due);
         let is_one_event = |run: &PlannedRun<'_>, next: &PlannedRun<'_>| ptr::eq(run.event, next.event);
         if refusal.is_some() {
             for (event, tick) in maybe_missed {
@@ -261,8 +259,8 @@ impl Schedule {
         let mut planned_runs: Vec<(usize, PlannedRun<'a>)> =
             plan.due.iter().map(|(event, _)| *event).zip(due).collect();
         for candidates in plan.maybe_missed.chunk_by(|(event, _), (next, _)| event == next) {
-            let of_event = candidates.iter().map(|(event, tick)| PlannedRun::new(*event, *tick, context)).collect();
-            planned_runs.extend(check_missed(of_event).into_iter().map(|missed| (candidates[0].0, missed)));
+            let missed = check_missed(context.plan(candidates));
+            planned_runs.extend(missed.into_iter().map(|missed| (candidates[0].0, missed)));
         }
         planned_runs.sort_by_key(|(event, planned)| (*event, planned.id.occurrence));
         planned_runs.into_iter().map(|(_, planned)| planned).collect()
@@ -318,7 +316,7 @@ impl Schedule {
         let event = registry.index_of(name)?;
         let tick = Tick::at(now, &registry.events[event].timetable.zone);
         let context = TickContext { past_filters, ..TickContext::new(self, &registry, StartedBy::Caller) };
-        Ok(self.run_alone(PlannedRun::new(event, tick, &context)))
+        Ok(self.run_alone(context.plan(&[(event, tick)])))
     }
 
     /// Runs one event for its [last due time](Self::last_due), like a tick: the run makes the claim of the event, and a
@@ -349,9 +347,9 @@ impl Schedule {
         let window =
             protection.claim.as_ref().and_then(|_| TimeDelta::from_std(*claim_window).ok()).unwrap_or_default();
         let Some(due) = self.last_due_within(name, now, window)? else { return Ok(None) };
-        let tick = timetable.tick(now, due);
         let context = TickContext::new(self, &registry, StartedBy::Timetable);
-        let planned = PlannedRun { missed: Some(Missed::Confirmed), ..PlannedRun::new(event, tick, &context) };
+        let mut planned = context.plan(&[(event, timetable.tick(now, due))]);
+        planned[0].missed = Some(Missed::Confirmed);
         Ok(Some(self.run_alone(planned)))
     }
 
@@ -368,9 +366,9 @@ impl Schedule {
     }
 
     /// Runs one event on the caller's thread, outside of a tick.
-    fn run_alone(&self, planned: PlannedRun<'_>) -> Entry {
+    fn run_alone(&self, planned: Vec<PlannedRun<'_>>) -> Entry {
         let _ticking = self.shutdown.as_ref().map(Shutdown::tick);
-        let entry = run_planned(vec![planned]).swap_remove(0);
+        let entry = run_planned(planned).swap_remove(0);
         self.finish_run_log();
         entry
     }

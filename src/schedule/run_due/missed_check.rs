@@ -3,7 +3,7 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::planned_run::PlannedRun;
+use super::planned_run::{PlannedRun, TickContext};
 use crate::base::error::MutexError;
 use crate::event::catch_up::Missed;
 use crate::event::definition::Definition;
@@ -14,7 +14,6 @@ use crate::observe::tell::trace;
 use crate::outcome::skip_reason::SkipReason;
 use crate::schedule::report::Verdict;
 use crate::schedule::run_admission::{self, BATCH_SIZE};
-use crate::schedule::tick_context::TickContext;
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::batch::Batch;
 use crate::store::event_mutex::held::{Held, Names};
