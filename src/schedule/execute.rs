@@ -14,7 +14,6 @@ use std::sync::Mutex;
 use std::thread::{self, Scope};
 
 use super::report::Entry;
-use super::run_admission::{self, BATCH_SIZE};
 use super::run_due::planned_run::PlannedRun;
 use crate::lease::store_id::StoreId;
 use crate::outcome::skip_reason::SkipReason;
@@ -26,14 +25,14 @@ mod in_background;
 mod one_run;
 mod queue_wait;
 mod next_attempt;
-mod store_request;
+pub(super) mod run_admission;
 mod taken_claims;
 mod workers;
 
 use in_background::{PlannedRuns, run_in_background};
-use one_run::{ActiveRun, PendingRun};
+use one_run::PendingRun;
 use queue_wait::refuse_or_queue;
-use store_request::StoreRequest;
+use run_admission::{BATCH_SIZE, StoreRequest, begin_unasked, check_before_store};
 use taken_claims::TakenClaims;
 use workers::start_thread;
 
@@ -128,7 +127,7 @@ fn run_in_order<'scope, 'a: 'scope>(planned: &[&'a PlannedRun<'a>], scope: &'sco
             request.ask();
         }
         let pending = PendingRun::new(run);
-        let check = || pending.span.in_scope(|| run_admission::check_before_store(run)).err();
+        let check = || pending.span.in_scope(|| check_before_store(run)).err();
         let elsewhere = |claim: Held| SkipReason::RanElsewhere(claim.into_holder());
         let refusal = if joins_release { None } else { check().or_else(|| claimed.map(elsewhere)) };
         let is_asked = refusal.is_none() && run.asks_store;
@@ -138,7 +137,7 @@ fn run_in_order<'scope, 'a: 'scope>(planned: &[&'a PlannedRun<'a>], scope: &'sco
                 request.admit(pending);
                 request.ask();
             }
-            None => request.perform_here(ActiveRun::unasked(pending)),
+            None => request.perform_here(begin_unasked(pending)),
         }
         let is_lost = is_asked && matches!(request.refused[..], [(_, SkipReason::RanElsewhere(_))]);
         request.refused.drain(..).for_each(|(pending, reason)| refuse_or_queue(pending, reason, scope));

@@ -3,7 +3,6 @@
 #[expect(clippy::module_inception, reason = "the file of the type `Schedule` has its name")]
 pub(crate) mod schedule;
 pub(crate) mod run_due;
-pub(crate) mod run_admission;
 pub(crate) mod execute;
 pub(crate) mod outages;
 pub(crate) mod report;

@@ -41,8 +41,8 @@ use std::mem;
 use std::sync::Arc;
 use std::thread::Scope;
 
-use super::one_run::{ActiveRun, PendingRun};
-use super::store_request::StoreRequest;
+use super::one_run::{ActiveRun, AdmittedRun, PendingRun};
+use super::run_admission::{self, StoreRequest};
 use super::workers::start_thread;
 use crate::base::catch_panic::contain;
 use crate::base::error::{MutexError, ask_store};
@@ -53,7 +53,6 @@ use crate::lease::term::{Renewal, Term};
 use crate::lease::{holder::Holder, name::MutexName, owner::Owner, token::FencingToken};
 use crate::observe::notice::Step;
 use crate::outcome::skip_reason::SkipReason;
-use crate::schedule::run_admission::{self, AdmittedRun};
 use crate::schedule::run_due::planned_run::PlannedRun;
 use crate::schedule::shutdown::Shutdown;
 use crate::store::event_mutex::admission::{Admission, Admitted, Grant};
@@ -140,7 +139,7 @@ fn ask_once(
     let answered = clock.moment();
     let failed = batch.admissions().iter().filter(|slot| slot.answer().is_none_or(Result::is_err));
     failed.map(|slot| slot.asked().request().owner()).for_each(unanswered);
-    let answer = run_admission::take_answer(planned, &mut batch, &mut 0).map_err(SkipReason::StoreUnavailable)?;
+    let answer = run_admission::take_best_answer(planned, &mut batch, &mut 0).map_err(SkipReason::StoreUnavailable)?;
     if matches!(&answer, Admitted::Excluded(by) if unless.contains(by.name())) {
         return Ok(None);
     }

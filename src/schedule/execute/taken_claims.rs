@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::Duration;
 
-use crate::schedule::run_admission::BATCH_SIZE;
+use super::run_admission::BATCH_SIZE;
 use crate::schedule::run_due::planned_run::PlannedRun;
 use crate::store::event_mutex::held::{Held, Names};
 use crate::time::clock::random_below;
