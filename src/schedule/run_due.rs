@@ -277,6 +277,11 @@ impl Schedule {
             self.observers.tell(About::default(), &Step::Begins { events: &events });
         }
     }
+
+    /// Waits until the last records of runs are written, because the process may end now.
+    pub(super) fn finish_run_log(&self) {
+        self.run_logger.iter().for_each(|logger| logger.finish());
+    }
 }
 
 impl Schedule {

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
+use super::history::run_logger::RunLogger;
 use super::report::Report;
 use super::run_due::TickPlan;
 use super::run_due::missed_check::write_markers;
@@ -194,6 +195,11 @@ impl Schedule {
             shutdown.mark_seen();
         });
         self.finish_run_log_of_loop();
+    }
+
+    /// Writes all records and all numbers of skips, and waits for these writes, because the loop is over.
+    fn finish_run_log_of_loop(&self) {
+        self.run_logger.iter().for_each(RunLogger::finish_all);
     }
 
     /// Calls `body`, which blocks this thread. If the thread belongs to a runtime with other threads, these drive the
