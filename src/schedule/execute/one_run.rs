@@ -408,7 +408,9 @@ impl<'a> ActiveRun<'a> {
 impl PlannedRun<'_> {
     /// Records the result, and notes it for `catch_up`. If the run was skipped, notifies the observers.
     fn enter(&self, verdict: Verdict) {
-        self.settle_occurrence(&verdict);
+        if let Some(catch_up) = self.event.catch_up.as_ref().filter(|_| self.claim_window.is_some()) {
+            self.settle_occurrence(catch_up, &verdict);
+        }
         self.compare_timetables(&verdict);
         if let Verdict::Skipped(reason) = &verdict {
             let RunId { occurrence, is_backfill, .. } = self.id;
