@@ -1,6 +1,6 @@
 //! The executor: performs the planned runs of a tick, and records a result for each run.
 //!
-//! Foreground events run [one after another](in_order), on the caller's thread. Background events run [at the same
+//! Foreground events run [one after another](run_in_order), on the caller's thread. Background events run [at the same
 //! time](in_background), on [worker threads](workers). Each store has its own loop of background events, so that an
 //! unavailable store does not delay the releases in another store. If more than a hundred of these events are due, two
 //! loops share them: while one loop waits for the store, the other performs its runs. A task that is a future needs no
@@ -11,27 +11,29 @@
 //! Filters and pauses are checked before a request is made. `ARCHITECTURE.md` follows one run.
 
 use std::sync::Mutex;
-use std::thread;
+use std::thread::{self, Scope};
 
 use super::report::Entry;
-use super::run_admission::BATCH_SIZE;
-use super::tick_plan::planned_run::PlannedRun;
+use super::run_due::planned_run::PlannedRun;
 use crate::lease::store_id::StoreId;
 use crate::outcome::skip_reason::SkipReason;
+use crate::store::event_mutex::held::Held;
 use crate::task::{event_task::Work, future_task::FutureTask, runtime};
 
 mod awaited_runs;
 mod in_background;
-mod in_order;
 mod one_run;
 mod queue_wait;
 mod next_attempt;
-mod store_request;
+pub(super) mod run_admission;
+mod taken_claims;
 mod workers;
 
 use in_background::{PlannedRuns, run_in_background};
-use in_order::run_in_order;
 use one_run::PendingRun;
+use queue_wait::refuse_or_queue;
+use run_admission::{BATCH_SIZE, StoreRequest, begin_unasked, check_before_store};
+use taken_claims::TakenClaims;
 use workers::start_thread;
 
 /// Performs these runs. Returns their entries in the report.
@@ -107,6 +109,48 @@ fn loops_of<'a>(planned: &'a [PlannedRun<'a>]) -> Vec<Vec<&'a PlannedRun<'a>>> {
     }
     loops.sort_by_key(|(loop_of, _)| *loop_of != LoopOf::Foreground);
     loops.into_iter().map(|(_, runs)| runs).collect()
+}
+
+/// Performs these runs one after another, and records a result for each run.
+///
+/// The lease of a run is released before any code of the next event is called. One request carries this release and the
+/// next admission, if the next run needs no check before its admission, and if both runs use one store. Otherwise the
+/// release is a separate request.
+fn run_in_order<'scope, 'a: 'scope>(planned: &[&'a PlannedRun<'a>], scope: &'scope Scope<'scope, '_>) {
+    let (mut request, mut taken) = (StoreRequest::default(), TakenClaims::default());
+    for (at, &run) in planned.iter().enumerate() {
+        let claimed = taken.claims.remove(&at);
+        // Filters are called, and pauses are read, after the release of the run before.
+        let needs_check = !run.event.filters.is_empty() || (run.pauses.is_some() && !run.admission_checks_pauses);
+        let joins_release = claimed.is_none() && run.asks_store && !needs_check && request.may_include(run);
+        if !joins_release {
+            request.ask();
+        }
+        let pending = PendingRun::new(run);
+        let check = || pending.span.in_scope(|| check_before_store(run)).err();
+        let elsewhere = |claim: Held| SkipReason::RanElsewhere(claim.into_holder());
+        let refusal = if joins_release { None } else { check().or_else(|| claimed.map(elsewhere)) };
+        let is_asked = refusal.is_none() && run.asks_store;
+        match refusal {
+            Some(reason) => request.refused.push((pending, reason)),
+            None if is_asked => {
+                request.admit(pending);
+                request.ask();
+            }
+            None => request.perform_here(begin_unasked(pending)),
+        }
+        let is_lost = is_asked && matches!(request.refused[..], [(_, SkipReason::RanElsewhere(_))]);
+        request.refused.drain(..).for_each(|(pending, reason)| refuse_or_queue(pending, reason, scope));
+        if is_lost {
+            taken.read_after_a_loss(run, at, planned);
+        } else if is_asked {
+            taken = TakenClaims::default(); // A run may take long, so the claims are read again later.
+        }
+        while let Some(run) = request.ready.pop() {
+            request.perform_here(run);
+        }
+    }
+    request.ask();
 }
 
 /// Skips these runs because of `reason`. Returns their entries in the report.

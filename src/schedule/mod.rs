@@ -3,10 +3,8 @@
 #[expect(clippy::module_inception, reason = "the file of the type `Schedule` has its name")]
 pub(crate) mod schedule;
 pub(crate) mod run_due;
-pub(crate) mod tick_plan;
-pub(crate) mod tick_context;
-pub(crate) mod run_admission;
 pub(crate) mod execute;
+pub(crate) mod outages;
 pub(crate) mod report;
 pub(crate) mod service;
 pub(crate) mod pause;

@@ -1,36 +1,34 @@
-//! One tick, `run_due`: plans the runs, performs them, and reports. Also one run by hand, `run_event`.
+//! One tick, `run_due`: makes the plan, performs the runs of the plan, and reports.
 
 use std::ptr;
-#[cfg(feature = "cli")]
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::{Arc, atomic::Ordering};
+use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::execute::{run_planned, skip_planned};
-use super::report::{Entry, Report};
+use super::report::Report;
 use super::schedule::Schedule;
-use super::schedule::registry::UnknownEvent;
+use super::schedule::registry::Registry;
 use super::shutdown::Shutdown;
-use super::tick_context::{StartedBy, TickContext};
-use super::tick_plan::TickPlan;
-use super::tick_plan::missed_check::{check_missed, write_markers};
-use super::tick_plan::planned_run::PlannedRun;
 use crate::base::catch_panic::contain;
-#[cfg(feature = "cli")]
-use crate::base::error::MutexError;
 use crate::base::lock::lock;
-#[cfg(feature = "cli")]
-use crate::event::catch_up::Missed;
-#[cfg(feature = "cli")]
 use crate::event::definition::Definition;
 use crate::event::protection::claim::CLAIM_MARGIN;
 use crate::observe::notice::{About, Step};
 use crate::observe::tell::trace;
 use crate::outcome::skip_reason::SkipReason;
+use crate::store::event_mutex::description::Scope;
 use crate::time::{clock::moment::Moment, tick::Tick, zone::Zone};
 
 pub(crate) mod backfill;
+pub(crate) mod missed_check;
+pub(crate) mod next_due;
+pub(crate) mod planned_run;
+mod run_event;
+
+use missed_check::{check_missed, write_markers};
+use planned_run::{PlannedRun, StartedBy, TickContext};
 
 impl Schedule {
     /// Runs one tick: every event that is due in the minute of `now`. Returns when all runs have ended.
@@ -127,112 +125,78 @@ impl Schedule {
         let occurrences = self.due_between(after + TimeDelta::nanoseconds(1)..until).take(trace::MOST_COUNTED).count();
         trace::minutes_missed(after, until, occurrences);
     }
+}
 
-    /// Runs one event by hand, due or not, with its filters and its lease. Such a run makes no claim. So it runs even
-    /// if another server ran the present occurrence or period, and it does not use up the permit of
-    /// [`once_per`](crate::Event::once_per). It also runs while the schedule is [paused](Self::pause), because a pause
-    /// stops only runs by the timetable.
-    ///
-    /// # Errors
-    ///
-    /// There is no event of this name.
-    ///
-    /// ```
-    /// use soloist::{Event, Schedule};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let schedule = Schedule::in_process();
-    /// schedule.add(Event::call("backup", |_| println!("backing up")).daily_at("02:30").without_overlapping())?;
-    /// let entry = schedule.run_event("backup", chrono::Utc::now())?;
-    /// println!("{entry}");
-    /// # assert!(!entry.is_failure());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn run_event(&self, name: &str, now: DateTime<Utc>) -> Result<Entry, UnknownEvent> {
-        self.run_by_hand(name, now, false)
-    }
+/// The events to run in a tick, by their index in the registry, in ascending order.
+pub(super) struct TickPlan {
+    pub(super) registry: Arc<Registry>,
+    pub(super) now: DateTime<Utc>,
+    pub(super) due: Vec<(usize, Tick)>,
+    /// The occurrences that were missed, unless another server ran them. The occurrences of one event follow one
+    /// another, oldest first.
+    pub(super) maybe_missed: Vec<(usize, Tick)>,
+}
 
-    /// Runs one event by hand without its filters. An event for another environment does not run.
-    #[cfg(feature = "cli")]
-    pub(crate) fn run_event_past_filters(&self, name: &str, now: DateTime<Utc>) -> Result<Entry, UnknownEvent> {
-        self.run_by_hand(name, now, true)
-    }
-
-    fn run_by_hand(&self, name: &str, now: DateTime<Utc>, past_filters: bool) -> Result<Entry, UnknownEvent> {
-        let registry = self.events.registry();
-        let event = registry.index_of(name)?;
-        let tick = Tick::at(now, &registry.events[event].timetable.zone);
-        let context = TickContext { past_filters, ..TickContext::new(self, &registry, StartedBy::Caller) };
-        Ok(self.run_alone(PlannedRun::new(event, tick, &context)))
-    }
-
-    /// Runs one event for its [last due time](Self::last_due), like a tick: the run makes the claim of the event, and a
-    /// paused event does not run. `None`: the event was not due in the last five minutes.
-    #[cfg(feature = "cli")]
-    pub(crate) fn run_last_due(&self, name: &str, now: DateTime<Utc>) -> Result<Option<Entry>, UnknownEvent> {
-        let (registry, due) = (self.events.registry(), self.last_due(name, now)?);
-        let event = registry.index_of(name)?;
-        let report = due.map(|due| {
-            let Definition { timetable, catch_up, .. } = &*registry.events[event];
-            if let Some(catch_up) = catch_up {
-                catch_up.begin(due);
+impl Registry {
+    /// Plans the tick at `now`, for starts later than `since`. Calls no filters, and asks no store.
+    pub(super) fn plan_tick(self: &Arc<Self>, now: DateTime<Utc>, since: DateTime<Utc>) -> TickPlan {
+        let due = self.due_index.due(now, since);
+        let mut maybe_missed = Vec::new();
+        for at in &self.catch_up_events {
+            let Definition { timetable, catch_up: Some(catch_up), .. } = &*self.events[*at] else { continue };
+            let first = due.partition_point(|(event, _)| event < at);
+            let its_own = due[first..].iter().take_while(|(event, _)| event == at).map(|(_, tick)| tick.occurrence());
+            its_own.clone().for_each(|due| catch_up.begin(due));
+            let minute = Tick::at(now, &timetable.zone).occurrence();
+            // Only the first tick of a minute looks for missed occurrences.
+            if since < minute {
+                let missed = catch_up.begin_candidates(timetable, minute, its_own.min()).into_iter();
+                maybe_missed.extend(missed.map(|missed| (*at, timetable.tick(now, missed))));
             }
-            let (due, maybe_missed) = (vec![(event, timetable.tick(due, due))], Vec::new());
-            self.tick(&TickPlan { registry: Arc::clone(&registry), now, due, maybe_missed }, None, None)
+        }
+        TickPlan { registry: Arc::clone(self), now, due, maybe_missed }
+    }
+}
+
+impl TickPlan {
+    pub(super) fn is_empty(&self) -> bool {
+        self.due.is_empty() && self.maybe_missed.is_empty()
+    }
+
+    /// Returns the smallest lateness in the plan: that of the most recent occurrence.
+    pub(super) fn lateness(&self) -> Duration {
+        let late = self.due.iter().map(|(_, tick)| tick.now() - tick.occurrence()).min();
+        late.and_then(|late| late.to_std().ok()).unwrap_or_default()
+    }
+
+    /// Returns the plan with only the due events whose claims outlast this process. For these, a claim shows whether an
+    /// earlier process has run the occurrence.
+    pub(super) fn only_claimed(mut self) -> Self {
+        self.due.retain(|(event, _)| {
+            let Definition { protection, store, .. } = &*self.registry.events[*event];
+            protection.claim.is_some() && store.scope != Scope::Process
         });
-        self.finish_run_log();
-        Ok(report.and_then(|mut report| report.entries.pop()))
+        self
     }
 
-    /// Runs one event for its last due time, as a missed occurrence. `None`: the event makes no claims, or its last due
-    /// time is so long ago that a claim on it may have expired.
-    #[cfg(feature = "cli")]
-    pub(crate) fn run_missed(&self, name: &str, now: DateTime<Utc>) -> Result<Option<Entry>, UnknownEvent> {
-        let registry = self.events.registry();
-        let event = registry.index_of(name)?;
-        let Definition { timetable, protection, claim_window, .. } = &*registry.events[event];
-        let window =
-            protection.claim.as_ref().and_then(|_| TimeDelta::from_std(*claim_window).ok()).unwrap_or_default();
-        let Some(due) = self.last_due_within(name, now, window)? else { return Ok(None) };
-        let tick = timetable.tick(now, due);
-        let context = TickContext::new(self, &registry, StartedBy::Timetable);
-        let planned = PlannedRun { missed: Some(Missed::Confirmed), ..PlannedRun::new(event, tick, &context) };
-        Ok(Some(self.run_alone(planned)))
+    /// Returns an event of the plan that makes no claims, and whose occurrence was due at `last` already.
+    pub(super) fn repeated_since(&self, last: DateTime<Utc>) -> Option<&str> {
+        let events = self.due.iter().map(|(event, tick)| (&self.registry.events[*event], tick.occurrence()));
+        let mut repeated = events.filter(|(event, occurrence)| event.start_of(*occurrence) <= last);
+        repeated.find(|(event, _)| event.protection.claim.is_none()).map(|(event, _)| &*event.name)
     }
 
-    /// Returns whether `now` repeats a local time for which a server has claimed the event. (If the clocks of a zone
-    /// are set back, they show some local times twice.) The claim is for the event's last due time, up to the first of
-    /// the two times. `false` if the event is unknown.
-    #[cfg(feature = "cli")]
-    pub(crate) fn is_claimed_repetition(&self, name: &str, now: DateTime<Utc>) -> Result<bool, MutexError> {
-        let Ok(event) = self.event(name) else { return Ok(false) };
-        let zone = &event.timetable.zone;
-        let first = zone.first_showing(zone.at(now).naive_local());
-        let Some(due) = self.last_due(name, first).ok().flatten().filter(|_| first < now) else { return Ok(false) };
-        event.claim(due).map_or(Ok(false), |(claim, _)| event.store.mutex.exists(&claim))
-    }
-
-    /// Runs one event on the caller's thread, outside of a tick.
-    fn run_alone(&self, planned: PlannedRun<'_>) -> Entry {
-        let _ticking = self.shutdown.as_ref().map(Shutdown::tick);
-        let entry = run_planned(vec![planned]).swap_remove(0);
-        self.finish_run_log();
-        entry
-    }
-
-    /// Reports the names of the present events to the observers, once after each change.
-    pub(super) fn tell_begin(&self) {
-        if !self.observers.is_any() {
-            return;
+    /// Returns this plan for a tick at `now`, which may be later than planned. The plan keeps its occurrences.
+    pub(super) fn carried_out_at(mut self, now: DateTime<Utc>) -> Self {
+        self.now = now;
+        for (event, tick) in self.due.iter_mut().chain(&mut self.maybe_missed) {
+            *tick = self.registry.events[*event].timetable.tick(now, tick.occurrence());
         }
-        let registry = self.events.registry();
-        if self.told_of.fetch_max(registry.version + 1, Ordering::Relaxed) <= registry.version {
-            let events: Vec<&str> = registry.names().collect();
-            self.observers.tell(About::default(), &Step::Begins { events: &events });
-        }
+        self
     }
+}
 
+impl Schedule {
     /// Performs the planned runs, or skips them because of `refusal`. Passes the report to `on_report`. `began` is the
     /// moment at which the clock showed the time of the plan. `None`: now.
     pub(super) fn tick(&self, plan: &TickPlan, began: Option<Moment>, refusal: Option<&SkipReason>) -> Report {
@@ -255,8 +219,7 @@ impl Schedule {
         let span = trace::tick_span(*now, due.len());
         let _in_span = span.enter();
         let context = TickContext { now: *now, began, ..TickContext::new(self, registry, StartedBy::Timetable) };
-        let planned_runs = due.iter().map(|(event, tick)| PlannedRun::new(*event, *tick, &context));
-        let mut planned_runs: Vec<_> = planned_runs.collect();
+        let mut planned_runs = context.plan(due);
         let is_one_event = |run: &PlannedRun<'_>, next: &PlannedRun<'_>| ptr::eq(run.event, next.event);
         if refusal.is_some() {
             for (event, tick) in maybe_missed {
@@ -293,10 +256,27 @@ impl Schedule {
         let mut planned_runs: Vec<(usize, PlannedRun<'a>)> =
             plan.due.iter().map(|(event, _)| *event).zip(due).collect();
         for candidates in plan.maybe_missed.chunk_by(|(event, _), (next, _)| event == next) {
-            let of_event = candidates.iter().map(|(event, tick)| PlannedRun::new(*event, *tick, context)).collect();
-            planned_runs.extend(check_missed(of_event).into_iter().map(|missed| (candidates[0].0, missed)));
+            let missed = check_missed(context.plan(candidates));
+            planned_runs.extend(missed.into_iter().map(|missed| (candidates[0].0, missed)));
         }
         planned_runs.sort_by_key(|(event, planned)| (*event, planned.id.occurrence));
         planned_runs.into_iter().map(|(_, planned)| planned).collect()
+    }
+
+    /// Reports the names of the present events to the observers, once after each change.
+    pub(super) fn tell_begin(&self) {
+        if !self.observers.is_any() {
+            return;
+        }
+        let registry = self.events.registry();
+        if self.told_of.fetch_max(registry.version + 1, Ordering::Relaxed) <= registry.version {
+            let events: Vec<&str> = registry.names().collect();
+            self.observers.tell(About::default(), &Step::Begins { events: &events });
+        }
+    }
+
+    /// Waits until the last records of runs are written, because the process may end now.
+    pub(super) fn finish_run_log(&self) {
+        self.run_logger.iter().for_each(|logger| logger.finish());
     }
 }

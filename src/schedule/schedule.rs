@@ -253,16 +253,6 @@ impl Schedule {
         Self { observers, told_of: Arc::default(), ..self }
     }
 
-    /// Waits until the last records of runs are written, because the process may end now.
-    pub(super) fn finish_run_log(&self) {
-        self.run_logger.iter().for_each(|logger| logger.finish());
-    }
-
-    /// Writes all records and all numbers of skips, and waits for these writes, because the loop is over.
-    pub(super) fn finish_run_log_of_loop(&self) {
-        self.run_logger.iter().for_each(RunLogger::finish_all);
-    }
-
     /// Returns whether the shutdown has begun, so that no further run may start.
     pub(crate) fn is_shutting_down(&self) -> bool {
         self.shutdown.as_ref().is_some_and(Shutdown::is_triggered)

@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
+use super::history::run_logger::RunLogger;
 use super::report::Report;
+use super::run_due::TickPlan;
+use super::run_due::missed_check::write_markers;
+use super::run_due::planned_run::{StartedBy, TickContext};
 use super::schedule::{Schedule, live_events::EventsUntil, registry::Registry};
 use super::shutdown::Shutdown;
-use super::tick_context::{StartedBy, TickContext};
-use super::tick_plan::TickPlan;
-use super::tick_plan::missed_check::write_markers;
 use crate::base::lock::lock;
 use crate::base::{catch_panic::contain, threads};
 use crate::observe::notice::{About, Step};
@@ -194,6 +195,11 @@ impl Schedule {
             shutdown.mark_seen();
         });
         self.finish_run_log_of_loop();
+    }
+
+    /// Writes all records and all numbers of skips, and waits for these writes, because the loop is over.
+    fn finish_run_log_of_loop(&self) {
+        self.run_logger.iter().for_each(RunLogger::finish_all);
     }
 
     /// Calls `body`, which blocks this thread. If the thread belongs to a runtime with other threads, these drive the

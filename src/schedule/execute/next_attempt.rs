@@ -21,7 +21,7 @@ use crate::lease::term::Renewal;
 use crate::outcome::fault::Fault;
 use crate::outcome::no_retry::NoRetry;
 use crate::outcome::skip_reason::SkipReason;
-use crate::schedule::tick_plan::planned_run::PlannedRun;
+use crate::schedule::run_due::planned_run::PlannedRun;
 use crate::task::event_task::Work;
 use crate::task::future_task::{FutureTask, TaskControl, TaskEnd};
 use crate::task::run::Run;

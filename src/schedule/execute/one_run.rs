@@ -1,5 +1,5 @@
 //! One run from its admission to its result: the `before` hooks, the attempts of its task, the hooks after it, and the
-//! data of its release. The requests to the store are in `store_request`.
+//! data of its release. The requests to the store are in `run_admission`.
 
 use std::mem;
 use std::sync::Arc;
@@ -15,14 +15,13 @@ use crate::observe::tell::trace::{self, Span, print_unless_logged, run_span};
 use crate::outcome::cancel::CancelReason;
 use crate::outcome::fault::{Fault, Hook, HookFailure};
 use crate::outcome::no_retry::NoRetry;
-use crate::outcome::run_outcome::{Ended, RunOutcome};
+use crate::outcome::run_outcome::{Ended, OutcomeDetails, RunOutcome};
 use crate::outcome::run_record::RunId;
 use crate::outcome::{command_exit::CommandExit, release::Release, skip_reason::SkipReason};
 use crate::schedule::history::{LastSkip, RunningNow};
 use crate::schedule::report::Verdict;
-use crate::schedule::run_admission::{self, AdmittedRun};
+use crate::schedule::run_due::planned_run::PlannedRun;
 use crate::schedule::shutdown::shutdown_state::RunGuard;
-use crate::schedule::tick_plan::planned_run::PlannedRun;
 use crate::task::event_task::{Task, Work};
 use crate::task::future_task::TaskEnd;
 use crate::task::{command::Command, orphan_policy::OrphanPolicy, run::Run};
@@ -35,6 +34,14 @@ const BLOCKED: &str = "the caller of the schedule blocks the only thread of the 
 pub(super) struct PendingRun<'a> {
     pub(super) planned: &'a PlannedRun<'a>,
     pub(super) span: Span,
+}
+
+/// A run that was admitted, with its lease and claim. When this value is dropped, the lease is released.
+pub(super) struct AdmittedRun {
+    pub(super) held: ReleaseOnDrop,
+    /// The details of the outcome that are known before the start: the wait in the queue, or the error of the store if
+    /// the run is unprotected.
+    pub(super) details: Option<Box<OutcomeDetails>>,
 }
 
 /// A run that was admitted, or that needs no admission. The value exists until the result of the run is recorded.
@@ -92,12 +99,6 @@ impl<'a> ActiveRun<'a> {
         let run = Run { id: planned.id.clone(), lateness: planned.lateness, attempt: 1, held: Arc::clone(&held) };
         let (stage, began) = (RunStage::Admitted, Moment::NEVER);
         Self { planned, span, run, held, stage, outcome, watched: None, running: None, began, is_abandoned: false }
-    }
-
-    /// Begins a run that needs no admission.
-    pub(super) fn unasked(pending: PendingRun<'a>) -> Self {
-        let admitted = run_admission::begin_run(pending.planned, None, pending.planned.context.began);
-        Self::new(pending, admitted)
     }
 
     /// Performs the run, unless the process has begun to shut down since the admission. Returns whether the run now
@@ -407,7 +408,9 @@ impl<'a> ActiveRun<'a> {
 impl PlannedRun<'_> {
     /// Records the result, and notes it for `catch_up`. If the run was skipped, notifies the observers.
     fn enter(&self, verdict: Verdict) {
-        self.settle_occurrence(&verdict);
+        if let Some(catch_up) = self.event.catch_up.as_ref().filter(|_| self.claim_window.is_some()) {
+            self.settle_occurrence(catch_up, &verdict);
+        }
         self.compare_timetables(&verdict);
         if let Verdict::Skipped(reason) = &verdict {
             let RunId { occurrence, is_backfill, .. } = self.id;

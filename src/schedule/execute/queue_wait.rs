@@ -29,7 +29,7 @@
 //! 6. If the process of a waiter dies, the waiter's place becomes free after a term. A second process may have skipped
 //!    the occurrence, because the waiter was in the queue. At its next ticks, the second process checks the occurrence.
 //!    If the occurrence no longer waits, and no server has claimed it, the second process runs the occurrence: see
-//!    `schedule/tick_plan/missed_check.rs`.
+//!    `schedule/run_due/missed_check.rs`.
 //! 7. With `Overlap::Replace`, a waiter writes a request to stop the running run. The renewal thread of that run reads
 //!    the request, and cancels the run. If a later occurrence is waiting or running, the waiter of an
 //!    earlier occurrence claims the earlier occurrence, and leaves the queue. Because of this claim, no other server
@@ -41,8 +41,8 @@ use std::mem;
 use std::sync::Arc;
 use std::thread::Scope;
 
-use super::one_run::{ActiveRun, PendingRun};
-use super::store_request::StoreRequest;
+use super::one_run::{ActiveRun, AdmittedRun, PendingRun};
+use super::run_admission::{self, StoreRequest};
 use super::workers::start_thread;
 use crate::base::catch_panic::contain;
 use crate::base::error::{MutexError, ask_store};
@@ -53,9 +53,8 @@ use crate::lease::term::{Renewal, Term};
 use crate::lease::{holder::Holder, name::MutexName, owner::Owner, token::FencingToken};
 use crate::observe::notice::Step;
 use crate::outcome::skip_reason::SkipReason;
-use crate::schedule::run_admission::{self, AdmittedRun};
+use crate::schedule::run_due::planned_run::PlannedRun;
 use crate::schedule::shutdown::Shutdown;
-use crate::schedule::tick_plan::planned_run::PlannedRun;
 use crate::store::event_mutex::admission::{Admission, Admitted, Grant};
 use crate::store::event_mutex::batch::Batch;
 use crate::store::event_mutex::held::{Held, Names};
@@ -140,7 +139,7 @@ fn ask_once(
     let answered = clock.moment();
     let failed = batch.admissions().iter().filter(|slot| slot.answer().is_none_or(Result::is_err));
     failed.map(|slot| slot.asked().request().owner()).for_each(unanswered);
-    let answer = run_admission::take_answer(planned, &mut batch, &mut 0).map_err(SkipReason::StoreUnavailable)?;
+    let answer = run_admission::take_best_answer(planned, &mut batch, &mut 0).map_err(SkipReason::StoreUnavailable)?;
     if matches!(&answer, Admitted::Excluded(by) if unless.contains(by.name())) {
         return Ok(None);
     }

@@ -8,7 +8,7 @@ use crate::base::error::{MutexError, ask_store};
 use crate::base::lock::lock;
 use crate::lease::name::MutexName;
 use crate::outcome::{paused::Pause, skip_reason::SkipReason};
-use crate::schedule::tick_context::outages::Outages;
+use crate::schedule::outages::Outages;
 use crate::store::{described_store::Store, event_mutex::held::Names};
 use crate::time::{clock::Clock, clock::moment::Moment};
 

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
+use super::planned_run::{StartedBy, TickContext};
 use crate::base::error::{MutexError, debug_as_display, if_supported};
 use crate::base::escape::Named;
 use crate::event::definition::Definition;
@@ -17,14 +18,12 @@ use crate::event::protection::claim::BackfillClaims;
 use crate::lease::label::LONGEST;
 use crate::lease::name::{InvalidName, MutexName};
 use crate::outcome::skip_reason::SkipReason;
+use crate::schedule::execute::run_admission::BATCH_SIZE;
 use crate::schedule::execute::run_planned;
 use crate::schedule::report::{Entry, Report, Verdict, time_in};
-use crate::schedule::run_admission::BATCH_SIZE;
 use crate::schedule::schedule::Schedule;
 use crate::schedule::schedule::registry::{Registry, UnknownEvent};
 use crate::schedule::shutdown::Shutdown;
-use crate::schedule::tick_context::{StartedBy, TickContext};
-use crate::schedule::tick_plan::planned_run::PlannedRun;
 use crate::store::event_mutex::{description::Scope, held::Names};
 use crate::time::{clock::shown::to_the_second, tick::Tick};
 
@@ -206,7 +205,7 @@ impl Backfill<'_> {
             let tick = Tick::at(schedule.clock.now(), zone).with_occurrence(*occurrence, zone);
             let context = TickContext::new(schedule, registry, StartedBy::Backfill(&self.claims));
             let context = TickContext { past_filters: self.past_filters, ..context };
-            entries.extend(run_planned(vec![PlannedRun::new(event, tick, &context)]));
+            entries.extend(run_planned(context.plan(&[(event, tick)])));
             if entries.last().is_some_and(ends_backfill) {
                 break;
             }

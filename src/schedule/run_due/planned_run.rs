@@ -1,26 +1,89 @@
-//! A planned run of one event, with everything that the run needs.
+//! The planned runs of a tick, and the context that they share.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use crate::event::protection::queue_markers::Queue;
+use crate::event::protection::{claim::BackfillClaims, queue_markers::Queue};
 use crate::event::{catch_up::Missed, definition::Definition};
-use crate::lease::{label::Label, name::MutexName, request::LeaseRequest, term::Term};
+use crate::lease::label::{BACKFILL, Label};
+use crate::lease::{name::MutexName, request::LeaseRequest, term::Term};
 use crate::observe::notice::{About, Step};
 use crate::outcome::paused::EVENT_PAUSED;
 use crate::outcome::{run_record::RunId, skip_reason::SkipReason};
 use crate::schedule::history::EventHistory;
+use crate::schedule::outages::Outages;
 use crate::schedule::pause::pause_check::{PauseCheck, RECHECK_AFTER};
 use crate::schedule::report::{Entry, Verdict};
-use crate::schedule::tick_context::{StartedBy, TickContext, outages::Outages};
+use crate::schedule::schedule::{Schedule, registry::Registry};
 use crate::store::described_store::Store;
 use crate::store::event_mutex::admission::Admission;
-use crate::time::{clock::Clock, tick::Tick};
+use crate::task::future_task::RuntimeId;
+use crate::time::{clock::Clock, clock::moment::Moment, tick::Tick};
 
 /// The longest time for which runs that wait for their next attempts share one answer about pauses.
 const SHARED_FOR: Duration = Duration::from_millis(500);
+
+/// The context that the runs of a tick share: the cause and the time of the tick, the outages so far, the pauses.
+pub(crate) struct TickContext<'a> {
+    pub(crate) schedule: &'a Schedule,
+    pub(crate) registry: &'a Registry,
+    pub(crate) started_by: StartedBy<'a>,
+    /// Whether events run even if their filters refuse them. But an event for another environment never runs.
+    pub(crate) past_filters: bool,
+    /// The beginning of the tick: the moment at which the clock showed the time of the tick.
+    pub(crate) began: Moment,
+    /// The time of the tick, or `MIN_UTC` if the runs belong to no tick. If an event has a jitter, the `Tick` of its
+    /// run has an earlier time than this: the delay by the jitter is subtracted there.
+    pub(crate) now: DateTime<Utc>,
+    pub(crate) outages: Outages<'a>,
+    /// The check for pauses; `None` if the schedule has no name, or the run was started by hand.
+    pub(crate) pauses: Option<PauseCheck<'a>>,
+    /// The label of the tick's requests, for example with the name of the application.
+    pub(crate) label: Option<Arc<Label>>,
+    /// The runtime whose only thread this tick blocks. No task is polled there before the tick ends.
+    pub(crate) blocked: OnceLock<RuntimeId>,
+}
+
+/// The cause of the runs: the timetables in a tick, a caller of `Schedule::run_event`, or a backfill with its claims.
+#[derive(Clone, Copy)]
+pub(crate) enum StartedBy<'a> {
+    Timetable,
+    Caller,
+    Backfill(&'a BackfillClaims),
+}
+
+impl<'a> TickContext<'a> {
+    /// Returns the context of a tick that begins now.
+    pub(in crate::schedule) fn new(schedule: &'a Schedule, registry: &'a Registry, started_by: StartedBy<'a>) -> Self {
+        let pause_marker = schedule.pause_marker.as_ref().filter(|_| !matches!(started_by, StartedBy::Caller));
+        let label = match started_by {
+            StartedBy::Timetable | StartedBy::Caller => schedule.label.clone(),
+            StartedBy::Backfill(_) => {
+                let label = schedule.label.as_deref().cloned().unwrap_or_default();
+                Some(Arc::new(Label { reason: Some(BACKFILL.into()), ..label }))
+            }
+        };
+        Self {
+            schedule,
+            registry,
+            started_by,
+            past_filters: false,
+            began: schedule.clock.moment(),
+            now: DateTime::<Utc>::MIN_UTC,
+            outages: Outages::new(schedule),
+            pauses: pause_marker.map(|mark| PauseCheck::new(&schedule.store, mark.clone())),
+            label,
+            blocked: schedule.blocked.map(OnceLock::from).unwrap_or_default(),
+        }
+    }
+
+    /// Plans these runs: for each, the index of its event in the registry, and its tick.
+    pub(in crate::schedule) fn plan(&'a self, runs: &[(usize, Tick)]) -> Vec<PlannedRun<'a>> {
+        runs.iter().map(|(event, tick)| PlannedRun::new(*event, *tick, self)).collect()
+    }
+}
 
 /// A run that a tick, a backfill or a caller has planned, with everything that the run needs.
 pub(crate) struct PlannedRun<'a> {
@@ -57,7 +120,7 @@ pub(crate) struct PlannedRun<'a> {
 
 impl<'a> PlannedRun<'a> {
     /// Plans a run of the event with the index `event` in the registry.
-    pub(in crate::schedule) fn new(event: usize, tick: Tick, context: &'a TickContext<'a>) -> Self {
+    fn new(event: usize, tick: Tick, context: &'a TickContext<'a>) -> Self {
         let TickContext { schedule, registry, .. } = context;
         let (event, history) = (&*registry.events[event], &*registry.histories[event]);
         let (store, protection) = (&event.store, &event.protection);

@@ -3,18 +3,17 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::planned_run::PlannedRun;
+use super::planned_run::{PlannedRun, TickContext};
 use crate::base::error::MutexError;
-use crate::event::catch_up::Missed;
+use crate::event::catch_up::{CatchUp, Missed};
 use crate::event::definition::Definition;
 use crate::event::protection::claim::MINUTE;
 use crate::event::protection::queue_markers;
 use crate::lease::{holder::Holder, name::MutexName, request::LeaseRequest, term::Term};
 use crate::observe::tell::trace;
 use crate::outcome::skip_reason::SkipReason;
+use crate::schedule::execute::run_admission::{self, BATCH_SIZE};
 use crate::schedule::report::Verdict;
-use crate::schedule::run_admission::{self, BATCH_SIZE};
-use crate::schedule::tick_context::TickContext;
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::batch::Batch;
 use crate::store::event_mutex::held::{Held, Names};
@@ -137,8 +136,7 @@ impl PlannedRun<'_> {
     /// Remembers that this process ran the occurrence, or that the occurrence is in the queue, where another process or
     /// tick waits to run it. A claim of another server is not remembered as a run, because that server releases the
     /// claim if it loses the lease before the task starts.
-    pub(crate) fn settle_occurrence(&self, verdict: &Verdict) {
-        let Some(catch_up) = self.event.catch_up.as_ref().filter(|_| self.claim_window.is_some()) else { return };
+    pub(crate) fn settle_occurrence(&self, catch_up: &CatchUp, verdict: &Verdict) {
         if matches!(verdict, Verdict::Skipped(SkipReason::Queued(_))) {
             catch_up.note_queued(self.tick.occurrence());
         }
