@@ -379,7 +379,7 @@ fn code_of(outcome: &RunOutcome) -> u8 {
 fn end_as_its_command(entry: &Entry) {
     use signal_hook::consts::SIGINT;
 
-    use crate::schedule::shutdown::signals::end_by;
+    use crate::schedule::shutdown::end_of_process::end_by;
 
     if let Verdict::Ran(outcome) = entry.verdict()
         && outcome.cancel_reason().is_none()

@@ -26,14 +26,14 @@ mod one_run;
 mod queue_wait;
 mod next_attempt;
 pub(super) mod run_admission;
-mod taken_claims;
+mod claims_of_others;
 mod workers;
 
+use claims_of_others::ClaimsOfOthers;
 use in_background::{PlannedRuns, run_in_background};
 use one_run::PendingRun;
 use queue_wait::refuse_or_queue;
 use run_admission::{BATCH_SIZE, StoreRequest, begin_unasked, check_before_store};
-use taken_claims::TakenClaims;
 use workers::start_thread;
 
 /// Performs these runs. Returns their entries in the report.
@@ -117,7 +117,7 @@ fn loops_of<'a>(planned: &'a [PlannedRun<'a>]) -> Vec<Vec<&'a PlannedRun<'a>>> {
 /// next admission, if the next run needs no check before its admission, and if both runs use one store. Otherwise the
 /// release is a separate request.
 fn run_in_order<'scope, 'a: 'scope>(planned: &[&'a PlannedRun<'a>], scope: &'scope Scope<'scope, '_>) {
-    let (mut request, mut taken) = (StoreRequest::default(), TakenClaims::default());
+    let (mut request, mut taken) = (StoreRequest::default(), ClaimsOfOthers::default());
     for (at, &run) in planned.iter().enumerate() {
         let claimed = taken.claims.remove(&at);
         // Filters are called, and pauses are read, after the release of the run before.
@@ -144,7 +144,7 @@ fn run_in_order<'scope, 'a: 'scope>(planned: &[&'a PlannedRun<'a>], scope: &'sco
         if is_lost {
             taken.read_after_a_loss(run, at, planned);
         } else if is_asked {
-            taken = TakenClaims::default(); // A run may take long, so the claims are read again later.
+            taken = ClaimsOfOthers::default(); // A run may take long, so the claims are read again later.
         }
         while let Some(run) = request.ready.pop() {
             request.perform_here(run);

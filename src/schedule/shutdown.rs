@@ -11,7 +11,9 @@ use crate::time::clock::moment::Moment;
 use crate::time::clock::{Clock, Waiting, manual::Wake};
 
 #[cfg(all(unix, feature = "signals"))]
-pub(crate) mod signals;
+pub(crate) mod end_of_process;
+#[cfg(all(unix, feature = "signals"))]
+mod signals;
 #[cfg(feature = "tokio")]
 mod cancellation_token;
 pub(crate) mod shutdown_state;
@@ -285,7 +287,7 @@ impl Shutdown {
             // The lock is released before the process ends, so that a second signal can be handled.
             let signal = self.state.lock().signal;
             if let Some(signal) = signal {
-                signals::end_by(signal);
+                end_of_process::end_by(signal);
             }
         }
     }

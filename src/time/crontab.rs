@@ -3,7 +3,7 @@
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
-use chrono::{DateTime, Datelike, NaiveDateTime, NaiveTime, Timelike, Weekday};
+use chrono::{DateTime, Datelike, NaiveDateTime, NaiveTime, Timelike};
 
 pub(crate) mod error;
 pub(crate) mod field_set;
@@ -12,7 +12,7 @@ mod refusal;
 mod words;
 
 use error::CrontabError;
-use field_set::{CalendarDay, Field, FieldSet, InField};
+use field_set::{Field, FieldSet, InField, bits_of_month_day, bits_of_weekday};
 use refusal::{never_comes, refusal};
 
 /// The times at which an event is due: the five fields of a crontab line, with the meaning that they have in cronie.
@@ -230,45 +230,4 @@ impl fmt::Debug for Crontab {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Crontab({self})")
     }
-}
-
-/// Returns the bits of the field day of month for this date: the bit of its number, and the bit of each [`CalendarDay`]
-/// that falls on this date.
-fn bits_of_month_day(date: &impl Datelike) -> u128 {
-    let (day, last) = (date.day(), last_day(date));
-    1 << day | CalendarDay::BeforeLast(last - day).bits() | nearest_weekdays(day, last, date.weekday())
-}
-
-/// Returns the bit of each `nW` that falls on this date. Adds the bit of `LW` if `LW` falls on this date.
-fn nearest_weekdays(day: u32, last: u32, day_of_week: Weekday) -> u128 {
-    // A Monday is the nearest weekday to the Sunday before it. It is also the nearest weekday to the Saturday before it
-    // if this Saturday is the 1st, because then the Friday is in another month. A Friday is the nearest weekday to the
-    // Saturday after it, and also to the Sunday after it if this Sunday is the last day of the month.
-    let (first, end) = match day_of_week {
-        Weekday::Sat | Weekday::Sun => return 0,
-        Weekday::Mon if day <= 3 => (1, day),
-        Weekday::Mon => (day - 1, day),
-        Weekday::Fri if last - day <= 2 => (day, last),
-        Weekday::Fri => (day, day + 1),
-        _ => (day, day),
-    };
-    let (first, end) = (CalendarDay::WeekdayNearest(first).bits(), CalendarDay::WeekdayNearest(end).bits());
-    let nearest = (end << 1) - first;
-    let is_last = CalendarDay::WeekdayNearest(last).bits() & nearest != 0;
-    nearest | if is_last { CalendarDay::LastWeekday.bits() } else { 0 }
-}
-
-/// Returns the bits of the field day of week for this date: the bit of its day of the week, and the bit of each
-/// [`CalendarDay`] that falls on this date.
-fn bits_of_weekday(date: &impl Datelike) -> u128 {
-    let (day, day_of_week) = (date.day(), date.weekday().num_days_from_sunday());
-    let nth = CalendarDay::NthOfMonth { day_of_week, nth: (day - 1) / 7 + 1 };
-    let is_last = last_day(date) - day < 7;
-    let last = if is_last { CalendarDay::LastOfMonth { day_of_week }.bits() } else { 0 };
-    1 << day_of_week | nth.bits() | last
-}
-
-/// Returns the number of the last day of the month.
-fn last_day(date: &impl Datelike) -> u32 {
-    date.num_days_in_month().into()
 }

@@ -20,7 +20,6 @@ use crate::store::event_mutex::held::Names;
 use crate::store::server::engine::{Answers, Attempt, Engine, FoundEntry, Health, Request};
 use crate::store::server::failure::Failure;
 use crate::store::server::server_builder::Target;
-use crate::store::server::server_clock::ServerClock;
 use crate::time::clock::{Clock, moment::Moment};
 
 /// The most names that one call of a script ends, and also the most admissions that it decides on. Such a call blocks
@@ -133,8 +132,8 @@ impl RedisEngine {
         let mut answers = Answers::default();
         for (call, reply) in calls.iter().zip(&replies) {
             match carried_out(*call, reply, asked_before) {
-                Ok((time, of_call)) => {
-                    attempt.connection.clock = ServerClock::read(time);
+                Ok((clock, of_call)) => {
+                    attempt.connection.clock = clock;
                     answers.ends.extend(of_call.ends);
                     answers.admissions.extend(of_call.admissions);
                 }

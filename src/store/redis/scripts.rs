@@ -25,7 +25,7 @@ use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::held::{Held, Names};
 use crate::store::server::engine::{Answers, End, EndRequest, FoundEntry, Request};
 use crate::store::server::failure::Failure;
-use crate::store::server::server_clock::instant;
+use crate::store::server::server_clock::{ServerClock, instant};
 use crate::time::clock::wall_plus;
 
 /// The time for which the server keeps the last token after a grant: 30 days.
@@ -164,20 +164,20 @@ pub(super) fn carry_out_call(
     call
 }
 
-/// Reads the reply to the call of `carry_out.lua` for a request: the server's time in microseconds, and the answers.
+/// Reads the reply to the call of `carry_out.lua` for a request: the server's clock, and the answers.
 /// `asked_before` is the time since the call began, if the server may have carried out an earlier attempt.
 pub(super) fn carried_out(
     Request { ends, admissions }: Request<'_>,
     reply: &Value,
     asked_before: Option<Duration>,
-) -> Result<(i64, Answers), Failure> {
+) -> Result<(ServerClock, Answers), Failure> {
     let replies = reply.as_sequence().filter(|replies| replies.len() == 1 + ends.len() + admissions.len());
     let Some([time, replies @ ..]) = replies else { return Err(unexpected(reply)) };
-    let time = digits(time)?;
-    let (now, (of_ends, of_admissions)) = (instant(time), replies.split_at(ends.len()));
+    let clock = ServerClock::read(digits(time)?);
+    let (now, (of_ends, of_admissions)) = (clock.time(), replies.split_at(ends.len()));
     let ends = ends.iter().zip(of_ends).map(|(end, reply)| read_end(reply, end, now, asked_before));
     let admissions = admissions.iter().zip(of_admissions).map(|(asked, reply)| read_admission(reply, asked, now));
-    Ok((time, Answers { ends: ends.collect(), admissions: admissions.collect() }))
+    Ok((clock, Answers { ends: ends.collect(), admissions: admissions.collect() }))
 }
 
 /// Returns whether the owner held the name. If the server may have carried out an earlier attempt, that attempt may

@@ -21,6 +21,11 @@ impl ServerClock {
         Self { micros, heard: Clock::system().moment() }
     }
 
+    /// Returns the last known time.
+    pub(crate) fn time(self) -> DateTime<Utc> {
+        instant(self.micros)
+    }
+
     /// Returns the server's time, in microseconds, at a moment of this host.
     pub(crate) fn at(self, moment: Moment) -> i64 {
         let later = i64::try_from(moment.since(self.heard).as_micros()).unwrap_or(i64::MAX);

@@ -16,7 +16,6 @@ use crate::lease::token::FencingToken;
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::held::Held;
 use crate::store::server::failure::Failure;
-use crate::store::server::server_clock::instant;
 use crate::time::clock::moment::Moment;
 
 /// The longest text about a holder in the table, in bytes. The longest names fit. If the reason of a pause or a
@@ -55,7 +54,7 @@ impl AdmissionPlan {
         if let Some(Some(lease)) = ours.last().filter(|_| ours.iter().copied().all(is_held)) {
             return Ok(Admitted::Granted(admission.granted(lease.token)));
         }
-        let granted = |key: &RowKey| Some(Holder::of(self.rows.get(key)?, instant(look.clock.micros)));
+        let granted = |key: &RowKey| Some(Holder::of(self.rows.get(key)?, look.clock.time()));
         let holder = |name, key: &RowKey| {
             let found = || look.holds(key).map(|entry| entry.holder(name, look.clock.micros)).transpose();
             granted(key).map_or_else(found, |holder| Ok(Some(holder)))

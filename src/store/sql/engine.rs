@@ -19,7 +19,7 @@ use crate::store::event_mutex::held::Names;
 use crate::store::server::engine::{Answers, Attempt, End, EndRequest, Engine, FoundEntry, Health, Request};
 use crate::store::server::failure::Failure;
 use crate::store::server::server_builder::Target;
-use crate::store::server::server_clock::{ServerClock, instant};
+use crate::store::server::server_clock::ServerClock;
 use crate::store::server::server_url::ServerAddress;
 use crate::time::clock::{Clock, moment::Moment};
 
@@ -182,11 +182,7 @@ impl<S: Session> Engine for SqlEngine<S> {
         let statements = format!("{}\n{}", S::HEALTH, S::STRANGERS);
         let health = rows(attempt, &statements, &[("schema", &schema), ("table", &table)])?;
         let ahead = values_of(&health, "ahead").first().and_then(|micros| micros.parse().ok());
-        Ok(Health {
-            time: instant(look.clock.micros),
-            ahead: ahead.map(Duration::from_micros),
-            warnings: S::warnings(&health),
-        })
+        Ok(Health { time: look.clock.time(), ahead: ahead.map(Duration::from_micros), warnings: S::warnings(&health) })
     }
 }
 

@@ -21,14 +21,14 @@ const FIRST_PAUSE: Duration = Duration::from_millis(8);
 /// further request. Servers that tick at the same moment would compete again for each event. So a server that has lost
 /// waits for a random time before it reads, and the winner gets ahead.
 #[derive(Default)]
-pub(super) struct TakenClaims {
+pub(super) struct ClaimsOfOthers {
     /// The key is the index of the run in the list.
     pub(super) claims: BTreeMap<usize, Held>,
     /// The losses in a row.
     losses: u32,
 }
 
-impl TakenClaims {
+impl ClaimsOfOthers {
     /// Reads the claims of the events that follow the run `lost`, which has the index `at`. If the request fails, no
     /// claims are added. If the store was unavailable a moment ago, no request is sent.
     pub(super) fn read_after_a_loss(&mut self, lost: &PlannedRun<'_>, at: usize, planned: &[&PlannedRun<'_>]) {
