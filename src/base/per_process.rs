@@ -78,8 +78,9 @@ impl<T> Drop for PerProcess<T> {
 /// the id of an ended ancestor to the process.
 ///
 /// The identity is the number of forks that led to the process. No system call reads it, because each run reads it
-/// several times. If the forks can't be counted, because there is no memory for the handler, the identity is the id of
-/// the process.
+/// several times. The handlers of `fork` do not run in a child that is made by `_Fork` or a system call. Such a child
+/// counts as its parent, and must not use this library: POSIX allows it only functions that a signal handler may call.
+/// If the forks can't be counted, because there is no memory for the handler, the identity is the id of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Process(u32);
 

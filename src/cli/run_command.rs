@@ -357,10 +357,12 @@ fn code(entry: &Entry, conflict: u8) -> u8 {
 }
 
 fn code_of(outcome: &RunOutcome) -> u8 {
-    let is_lost = outcome.lease_lost_at().is_some() || outcome.release() == Some(&Release::Lost);
     match outcome.cancel_reason() {
         _ if outcome.is_success() && !outcome.is_failure() => {}
-        _ if outcome.is_success() => return if is_lost { LEASE_LOST } else { STORE_UNAVAILABLE },
+        _ if outcome.is_success() => {
+            let is_lost = outcome.lease_lost_at().is_some() || outcome.release() == Some(&Release::Lost);
+            return if is_lost { LEASE_LOST } else { STORE_UNAVAILABLE };
+        }
         Some(reason) if reason.is_for_the_lease() => return GAVE_WAY,
         _ if matches!(outcome.ended(), Ended::TimedOut { .. }) => return TIMED_OUT,
         // A reason in `no_retry` means that the command failed by itself first. Then the exit code of the command
@@ -368,7 +370,7 @@ fn code_of(outcome: &RunOutcome) -> u8 {
         _ if outcome.lease_lost_at().is_some() && outcome.no_retry().is_none() => return LEASE_LOST,
         _ => {}
     }
-    let Some(status) = outcome.exit_status() else { return if is_lost { LEASE_LOST } else { NOT_STARTED } };
+    let Some(status) = outcome.exit_status() else { return NOT_STARTED };
     let code = status.code().or_else(|| signal_of(status).map(|signal| BY_SIGNAL + signal)).unwrap_or(BY_SIGNAL);
     u8::try_from(code).unwrap_or(u8::MAX)
 }

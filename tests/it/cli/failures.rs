@@ -572,12 +572,6 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
     ("$S run --name j -- .", 69, "could not start `.`: Permission denied"),
     // The lease was lost.
     (
-        "slowly $S run --name j -- true 2>log & p=$!; until $S locks 2>/dev/null | grep -q '^j '; do sleep 0.05; done; \
-         $S unlock --force j; wait $p; code=$?; cat log; exit $code",
-        75,
-        "its owner does not hold the lease any more; the lease was lost",
-    ),
-    (
         "taken --term 9s; $S unlock --force j; wait $p; code=$?; cat taken.log; exit $code",
         75,
         "; the lease was lost at ",
