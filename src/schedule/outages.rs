@@ -87,8 +87,9 @@ impl<'a> Outages<'a> {
         }
     }
 
-    /// Records whether a request failed because of an outage. After an outage, the store counts as unavailable until
-    /// [`NOT_ASKED_FOR`] is over, even if it answers another request.
+    /// Records whether a request failed because of an outage. `is_first` is the answer of [`may_ask`](Self::may_ask).
+    /// After an outage, the store counts as unavailable until [`NOT_ASKED_FOR`] is over, even if it answers another
+    /// request.
     fn record(&self, store: StoreId, is_first: bool, outage: Option<&MutexError>) {
         if !is_first && outage.is_none() {
             return; // This is known already.
