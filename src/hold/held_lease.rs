@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
 
 use super::change_signal::Signal;
-use super::sync::{Mutex, MutexGuard};
+use super::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
 use crate::lease::{holder::Holder, owner::Owner, request::Lease, term::Term, token::FencingToken};
 use crate::observe::notice::{About, Step};
 use crate::observe::tell::notice_queue::Posted;
@@ -25,6 +25,8 @@ pub(crate) struct HeldLease {
     /// The time that is kept for stopping the task. The task is cancelled this long before the lease ends. Zero for a
     /// callback.
     pub(crate) stopping: Duration,
+    /// The thread that runs the task, or [`NO_THREAD`].
+    thread: AtomicUsize,
     /// Locked only for an instant. A thread that holds this lock never locks `signal`.
     state: Mutex<HeldState>,
     /// Wakes the threads and tasks that wait for a change of the lease or of the run. The signal is made when it is first
@@ -41,8 +43,6 @@ pub(super) struct HeldState {
     loss_is_reported: bool,
     /// Whether a request for a renewal is under way.
     is_renewing: bool,
-    /// The thread that runs the task, or [`NO_THREAD`].
-    thread: usize,
     /// The moment of the task's timeout.
     pub(super) timeout: Moment,
     /// The moment when the drain of a shutdown ends.
@@ -129,7 +129,6 @@ impl HeldLease {
             lease: LeaseState::HeldUntil(until),
             loss_is_reported: false,
             is_renewing: false,
-            thread: NO_THREAD,
             timeout: Moment::NEVER,
             drained_by: Moment::NEVER,
             exit_by: Moment::NEVER,
@@ -137,8 +136,18 @@ impl HeldLease {
             stop_request: None,
             cancel_is_reported: false,
         };
-        let (state, signal) = (Mutex::new(state), OnceLock::new());
-        Self { clock, grant, granted_at, minimum_hold, stopping, state, signal, observed: None, by: HeldBy::Run }
+        Self {
+            clock,
+            grant,
+            granted_at,
+            minimum_hold,
+            stopping,
+            thread: AtomicUsize::new(NO_THREAD),
+            state: Mutex::new(state),
+            signal: OnceLock::new(),
+            observed: None,
+            by: HeldBy::Run,
+        }
     }
 
     /// Makes the value for a guard. A guard has only one reason to stop: the loss of its lease.
@@ -188,16 +197,16 @@ impl HeldLease {
     /// Notes that the task runs on this thread from now on. If this thread calls `process::exit`, the lease is
     /// released.
     pub(crate) fn enter_thread(&self) {
-        self.state().thread = this_thread();
+        self.thread.store(this_thread(), Ordering::Relaxed);
     }
 
     /// Notes that the task runs on no thread.
     pub(crate) fn leave_thread(&self) {
-        self.state().thread = NO_THREAD;
+        self.thread.store(NO_THREAD, Ordering::Relaxed);
     }
 
     pub(super) fn is_running_on(&self, thread: usize) -> bool {
-        thread != NO_THREAD && self.state().thread == thread
+        thread != NO_THREAD && self.thread.load(Ordering::Relaxed) == thread
     }
 
     /// Returns the moment of the loss, or the last deadline of a released lease. `None`: the lease is held. Reports a

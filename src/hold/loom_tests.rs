@@ -23,7 +23,7 @@ use renewal_plan::{Plan, PlannedJob, RenewalAnswers};
 use timer_thread::TimerThread;
 
 mod sync {
-    pub(crate) use loom::sync::atomic::{AtomicBool, Ordering};
+    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
     pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
 }
 

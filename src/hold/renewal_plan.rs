@@ -127,14 +127,16 @@ impl Plan {
     /// Adds a lease that was just granted. Returns the time of the first job for the lease, or `None` if there is no
     /// lease. `may_forget` is whether the store can lose its data during the life of this process. If the plan already
     /// renews a lease of this name on such a store, the store has lost that lease, and the result is its holder.
+    /// Otherwise, the result is the released lease that the new one replaces in the plan, if there is one. The caller
+    /// drops it without holding a lock.
     pub(super) fn keep(
         &mut self,
         held: &Arc<HeldLease>,
         store: Weak<dyn EventMutex>,
         renewal: Renewal,
         may_forget: bool,
-    ) -> (Result<(), Holder>, Option<Moment>) {
-        let Some(lease) = held.lease() else { return (Ok(()), None) };
+    ) -> (Result<Option<Arc<HeldLease>>, Holder>, Option<Moment>) {
+        let Some(lease) = held.lease() else { return (Ok(None), None) };
         if may_forget
             && renewal == Renewal::WhileItRuns
             && let Some(first) = self.doubt(lease.name(), held.granted_at)
@@ -154,16 +156,17 @@ impl Plan {
         let planned =
             PlannedLease { held, store, renewal, read_at, is_being_read: false, waits: false, is_shortened: false };
         let of_name = self.leases.entry(name).or_default();
-        self.removed.extend(take_gone(of_name, HeldLease::was_released));
+        let released = of_name.iter().position(|known| known.held.was_released());
+        let replaced = released.map(|at| of_name.swap_remove(at).held);
         of_name.push(planned);
-        (Ok(()), Some(if self.exits_on.is_some() { Moment::BEGINNING } else { due }))
+        (Ok(replaced), Some(if self.exits_on.is_some() { Moment::BEGINNING } else { due }))
     }
 
     /// Removes all leases for which `is_gone` returns `true`, and returns them.
     fn take_leases(&mut self, is_gone: impl Fn(&HeldLease) -> bool) -> Vec<Arc<HeldLease>> {
         let mut gone = Vec::new();
         self.leases.retain(|_, of_name| {
-            gone.extend(take_gone(of_name, &is_gone));
+            gone.extend(of_name.extract_if(.., |planned| is_gone(&planned.held)).map(|planned| planned.held));
             !of_name.is_empty()
         });
         self.full_at = 2 * self.leases.len() + NAMES_AT_LEAST;
@@ -382,14 +385,6 @@ impl Plan {
         }
         self.all_leases().filter_map(|planned| planned.read_at).min()
     }
-}
-
-/// Removes the leases of one name for which `is_gone` returns `true`, and returns them.
-fn take_gone(
-    leases: &mut Vec<PlannedLease>,
-    is_gone: impl Fn(&HeldLease) -> bool,
-) -> impl Iterator<Item = Arc<HeldLease>> {
-    leases.extract_if(.., move |planned| is_gone(&planned.held)).map(|planned| planned.held)
 }
 
 fn non_empty<T>(list: Vec<T>) -> Option<Vec<T>> {

@@ -62,8 +62,8 @@ impl LeaseRequest {
         Self::by(Owner::unique(), name, term, clock.moment())
     }
 
-    /// Makes a request for an existing owner.
-    pub(super) fn by(owner: Owner, name: MutexName, term: Term, asked_at: Moment) -> Self {
+    /// Makes a request of this owner, which is sent after `asked_at`.
+    pub(crate) fn by(owner: Owner, name: MutexName, term: Term, asked_at: Moment) -> Self {
         Self { name, term, owner, asked_at, occurrence: None, label: None }
     }
 

@@ -4,8 +4,6 @@
 use std::mem;
 use std::sync::Arc;
 
-use chrono::SubsecRound;
-
 use super::next_attempt::{AwaitedPart, FailedAttempt, RetryWait};
 use crate::base::{catch_panic::contain, error::BoxError};
 use crate::event::protection::claim::MINUTE;
@@ -210,7 +208,7 @@ impl<'a> ActiveRun<'a> {
         let is_prepared = self.prepare();
         self.began = clock.moment();
         let RunId { occurrence, is_backfill, .. } = self.planned.id;
-        let running = RunningNow { occurrence, is_backfill, since: clock.now().round_subsecs(3), attempt: 1, token };
+        let running = RunningNow { occurrence, is_backfill, since: clock.now(), attempt: 1, token };
         self.running = Some(running.clone());
         // The lease may have ended, because observers, hooks or the wait for a thread took too long.
         if self.note_loss(self.began) || !is_prepared {

@@ -284,7 +284,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
     /// Takes `place` and the marker `waiter` of the occurrence, both or neither. `None`: one of them is held.
     fn take_place(&self, place: &MutexName, waiter: &MutexName) -> Result<Option<QueuePlace>, SkipReason> {
         let PlannedRun { clock, store, .. } = self.planned;
-        let place = self.planned.request(place.clone(), self.queue.term);
+        let place = self.planned.request(place.clone(), self.queue.term, self.planned.clock.moment());
         let waiter = place.with(waiter.clone(), self.queue.term);
         let owner = place.owner();
         let admission = run_admission::unless_paused(self.planned, Admission::both(place, waiter));
@@ -383,8 +383,9 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         }
         let token = run.token();
         if place.asked_to_stop != Some(token) {
-            let term = Term::new(self.until.since(clock.moment()) + CLAIM_MARGIN).unwrap_or(Term::MAX);
-            let request = self.planned.request(event.protection.mutex.request_to_stop(token), term);
+            let now = clock.moment();
+            let term = Term::new(self.until.since(now) + CLAIM_MARGIN).unwrap_or(Term::MAX);
+            let request = self.planned.request(event.protection.mutex.request_to_stop(token), term, now);
             if Admission::claim_only(request).ask(&*store.mutex).is_ok() {
                 place.asked_to_stop = Some(token);
             }

@@ -194,8 +194,9 @@ pub(super) fn add_admissions(
 ) -> Result<(), SkipReason> {
     refuse_without_store(planned)?;
     let missed_by = if planned.missed.is_some() { planned.lateness } else { Duration::ZERO };
-    let waited = || planned.clock.moment().since(planned.context.began);
-    if planned.claim_window.is_some_and(|window| waited() > window.saturating_sub(missed_by)) {
+    let now = planned.clock.moment();
+    let waited = now.since(planned.context.began);
+    if planned.claim_window.is_some_and(|window| waited > window.saturating_sub(missed_by)) {
         return Err(SkipReason::TooLate);
     }
     let protection = &planned.event.protection;
@@ -203,17 +204,17 @@ pub(super) fn add_admissions(
     let own_claim = || (protection.slots.len() > 1).then(|| protection.claim_of_one_attempt());
     let claim = planned.claim().or_else(own_claim);
     for slot in &protection.slots {
-        let lease = protection.lease.map(|lease| planned.request(slot.clone(), lease.term));
+        let lease = protection.lease.map(|lease| planned.request(slot.clone(), lease.term, now));
         let admission = match (lease, &claim) {
             (None, None) => continue,
             (Some(lease), None) => Admission::lease_only(lease),
-            (None, Some((claim, term))) => Admission::claim_only(planned.request(claim.clone(), *term)),
+            (None, Some((claim, term))) => Admission::claim_only(planned.request(claim.clone(), *term, now)),
             (Some(lease), Some((claim, term))) => {
                 let claim = lease.with(claim.clone(), *term);
                 Admission::both(lease, claim)
             }
         };
-        batch.admit(places.iter().cloned().fold(unless_paused(planned, admission), Admission::unless));
+        batch.admit(unless_paused(planned, admission).unless_any(places));
     }
     Ok(())
 }
@@ -221,7 +222,7 @@ pub(super) fn add_admissions(
 /// Adds to `admission` the condition that no pause exists, if the store of the run has the pauses.
 pub(super) fn unless_paused(planned: &PlannedRun<'_>, admission: Admission) -> Admission {
     let pauses = planned.pauses.iter().filter(|_| planned.admission_checks_pauses);
-    pauses.flatten().cloned().fold(admission, Admission::unless)
+    admission.unless_any(pauses.flatten())
 }
 
 /// Takes the best answer to the admissions of a run, which begin at the index `at` of the batch, and moves `at` to the

@@ -8,7 +8,7 @@ use chrono::{DateTime, Utc};
 use crate::event::protection::{claim::BackfillClaims, queue_markers::Queue};
 use crate::event::{catch_up::Missed, definition::Definition};
 use crate::lease::label::{BACKFILL, Label};
-use crate::lease::{name::MutexName, request::LeaseRequest, term::Term};
+use crate::lease::{name::MutexName, owner::Owner, request::LeaseRequest, term::Term};
 use crate::observe::notice::{About, Step};
 use crate::outcome::paused::EVENT_PAUSED;
 use crate::outcome::{run_record::RunId, skip_reason::SkipReason};
@@ -158,9 +158,12 @@ impl<'a> PlannedRun<'a> {
     /// Returns the claim of the run, with its term. `None`: the run makes no claim, for example because it was started
     /// by hand.
     pub(crate) fn claim(&self) -> Option<(MutexName, Term)> {
-        let (Definition { name, protection, .. }, occurrence) = (self.event, self.id.occurrence);
+        let (Definition { name, protection, timetable, .. }, occurrence) = (self.event, self.id.occurrence);
         match self.context.started_by {
-            StartedBy::Timetable => self.event.claim(occurrence),
+            StartedBy::Timetable => {
+                let (claim, window) = (protection.claim?, self.claim_window?);
+                Some(claim.name_and_term(&protection.mutex, name, occurrence, timetable, window))
+            }
             StartedBy::Backfill(claims) => Some(claims.name_and_term(&protection.mutex, name, occurrence)),
             StartedBy::Caller => None,
         }
@@ -192,10 +195,11 @@ impl<'a> PlannedRun<'a> {
         self.context.schedule.observers.tell(about, step);
     }
 
-    /// Returns a request to the run's store, for a lease, a claim or a marker of this name. The holder of the name then
+    /// Returns a request to the run's store, for a lease, a claim or a marker of this name, that is sent after `now`. The
+    /// holder of the name then
     /// shows the occurrence, unless the run was started by hand.
-    pub(crate) fn request(&self, name: MutexName, term: Term) -> LeaseRequest {
-        let request = LeaseRequest::new(name, term, self.clock).labelled(self.label());
+    pub(crate) fn request(&self, name: MutexName, term: Term, now: Moment) -> LeaseRequest {
+        let request = LeaseRequest::by(Owner::unique(), name, term, now).labelled(self.label());
         match self.context.started_by {
             StartedBy::Caller => request,
             StartedBy::Timetable | StartedBy::Backfill(_) => request.for_occurrence(self.id.occurrence),
@@ -246,7 +250,7 @@ impl<'a> PlannedRun<'a> {
     /// occurrence. A permit is not taken, because a later occurrence of its period may use the permit.
     pub(crate) fn claim_without_running(&self) {
         if let Some((claim, term)) = self.claim().filter(|(claim, _)| claim.occurrence().is_some()) {
-            let admission = Admission::claim_only(self.request(claim, term));
+            let admission = Admission::claim_only(self.request(claim, term, self.clock.moment()));
             let attempted = || format!("claim the occurrence of {}", self.event.name);
             let _ = self.context.outages.ask(self.store, attempted, |mutex| admission.ask(mutex));
         }

@@ -110,6 +110,12 @@ impl Admission {
         self
     }
 
+    /// Adds each of `names`, as [`unless`](Self::unless) does.
+    pub(crate) fn unless_any<'a>(mut self, names: impl IntoIterator<Item = &'a MutexName>) -> Self {
+        self.unless.extend(names.into_iter().cloned());
+        self
+    }
+
     /// Returns the names that exclude this admission while they are held.
     pub fn excluded_by(&self) -> &[MutexName] {
         &self.unless
