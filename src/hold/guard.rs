@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::change_signal::sleep_until;
-use super::held_lease::HeldLease;
-use super::release_on_drop::ReleaseOnDrop;
+use super::held_lease::{HeldLease, ReleaseOnDrop};
 use super::renewal_thread::RenewalThread;
 use crate::base::error::MutexError;
 use crate::lease::name::MutexName;

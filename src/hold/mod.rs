@@ -6,7 +6,6 @@ pub(crate) mod guard;
 pub(crate) mod held_lease;
 #[cfg(unix)]
 pub(crate) mod process_exit;
-pub(crate) mod release_on_drop;
 mod renewal_plan;
 pub(crate) mod renewal_thread;
 mod sync;

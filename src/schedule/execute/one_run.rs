@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::next_attempt::{AwaitedPart, FailedAttempt, RetryWait};
 use crate::base::{catch_panic::contain, error::BoxError};
 use crate::event::protection::claim::MINUTE;
-use crate::hold::release_on_drop::ReleaseOnDrop;
+use crate::hold::held_lease::ReleaseOnDrop;
 use crate::hold::renewal_thread::RenewalThread;
 use crate::lease::{request::Lease, term::Renewal, term::Term};
 use crate::observe::notice::{About, Step};
