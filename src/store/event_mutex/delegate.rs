@@ -1,13 +1,13 @@
 //! A macro that implements `EventMutex` for a handle of a store.
 
-/// Implements `EventMutex` for a handle. The three required methods call the store. The other methods have the defaults
-/// of the trait, which call the store through `inner`.
+/// Implements `EventMutex` for a handle. The three required methods and `carry_out` call the store. The other methods
+/// have the defaults of the trait, which call the store through `inner`.
 macro_rules! delegate {
     (impl$(<$store:ident>)? EventMutex for $handle:ty, |$this:ident| $inner:expr) => {
         const _: () = {
             use $crate::base::error::MutexError;
             use $crate::lease::{name::MutexName, request::Lease, request::LeaseRequest};
-            use $crate::store::event_mutex::EventMutex;
+            use $crate::store::event_mutex::{EventMutex, batch::Batch};
 
             impl$(<$store: EventMutex>)? EventMutex for $handle {
                 fn inner(&self) -> Option<&dyn EventMutex> {
@@ -28,6 +28,11 @@ macro_rules! delegate {
                 fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
                     let $this = self;
                     $inner.forget(lease)
+                }
+
+                fn carry_out(&self, batch: &mut Batch) {
+                    let $this = self;
+                    $inner.carry_out(batch);
                 }
             }
         };
