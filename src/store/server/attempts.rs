@@ -85,8 +85,8 @@ pub(super) struct Part<T> {
 impl<T: Clone> Part<T> {
     const EMPTY: Self = Self { answers: Vec::new(), again: false };
 
-    fn failed(failure: &Failure, count: usize) -> Self {
-        Self { answers: vec![Err(failure.clone()); count], again: false }
+    fn failed(failure: Failure, count: usize) -> Self {
+        Self { answers: vec![Err(failure); count], again: false }
     }
 }
 
@@ -111,21 +111,15 @@ impl<E: Engine> Server<E> {
             let is_begun = ends.iter().any(Result::is_ok) || admissions.iter().any(Result::is_ok);
             let mut failure = of_the_store(&ends);
             if failure.is_none() {
-                ended.get_or_insert(Part { answers: ends, again });
                 failure = of_the_store(&admissions);
+                ended.get_or_insert(Part { answers: ends, again });
+                decided = Some(Part { answers: admissions, again });
             }
-            decided = Some(Part { answers: admissions, again });
             failure.map_or(Ok(()), |failure| Err(failure.perhaps_done(is_begun)))
         });
-        let failure = || outcome.err().unwrap_or_else(|| Failure::unusable("the store gave no answer"));
-        match (ended, decided) {
-            (Some(ended), Some(decided)) => (ended, decided),
-            (Some(ended), None) => (ended, Part::failed(&failure(), request.admissions.len())),
-            (None, _) => {
-                let failure = failure();
-                (Part::failed(&failure, request.ends.len()), Part::failed(&failure, request.admissions.len()))
-            }
-        }
+        let failure = || outcome.clone().err().unwrap_or_else(|| Failure::unusable("the store gave no answer"));
+        let ended = ended.unwrap_or_else(|| Part::failed(failure(), request.ends.len()));
+        (ended, decided.unwrap_or_else(|| Part::failed(failure(), request.admissions.len())))
     }
 
     /// Sends the pending releases, and then runs `exchange` on a connection.
