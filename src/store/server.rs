@@ -14,7 +14,7 @@
 //! | `Server::attempts` | once if a connection was dead or a reply was lost; until the deadline if the server has no room for a connection, or is starting |
 //! | `Server::release_pending` | with a later call if no reply arrived, and this process may hold the name |
 //! | Redis: `topology::connect` | if a Sentinel or a node does not answer, or names another server |
-//! | Redis: `Connection::exchange` | if the server has no copy of a script |
+//! | Redis: `scripts::exchange` | if the server has no copy of a script |
 //! | SQL: `SqlEngine::admit` | until the deadline if another process wins the race, or two transactions conflict |
 //! | SQL: `send` | ten times if two transactions conflict |
 //! | SQL: `together_or_alone` | if a row of a batch is locked: then each request of the batch is sent alone |

@@ -12,19 +12,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
-use redis::{Cmd, ConnectionAddr, Parser, RedisConnectionInfo, RedisError, Value, cmd, from_redis_value_ref};
+use redis::{Cmd, ConnectionAddr, Parser, RedisConnectionInfo, RedisError, Value, cmd};
 use socket2::{Domain, SockAddr, Type};
 
 use super::address::Address;
-use super::scripts::SCRIPTS;
-use super::server_error::{is_unknown, unexpected, unless_refused};
+use super::server_error::{is_unknown, read, unless_refused};
 use crate::base::threads;
 use crate::store::server::attempts::shares;
 use crate::store::server::engine::ServerConnection;
 use crate::store::server::failure::{Failure, makes_no_sense};
 use crate::store::server::server_builder::Target;
-use crate::store::server::server_clock::{ServerClock, instant};
+use crate::store::server::server_clock::ServerClock;
 use crate::time::{clock::Clock, clock::moment::Moment};
 
 /// The longest reply that is accepted, in bytes. A thousand refusals need much less.
@@ -56,7 +54,7 @@ impl Connection {
         let commands: Vec<Cmd> = question.into_iter().chain([cmd("TIME")]).collect();
         let (mut connection, mut replies) = Self::open(target, server, &target.address.login, &commands, until)?;
         let answer = replies.pop().unwrap_or(Value::Nil);
-        connection.clock = ServerClock::read(time(&answer)?.timestamp_micros());
+        connection.clock = ServerClock::read(micros(&answer)?);
         Ok((connection, replies.pop().unwrap_or(Value::Nil)))
     }
 
@@ -98,30 +96,9 @@ impl Connection {
         Ok((connection, replies.split_off(of_login)))
     }
 
-    /// Sends commands and returns their replies. If the server lacks a script, all scripts are loaded, and the commands
-    /// with missing scripts are sent again.
-    pub(super) fn exchange(&mut self, until: Moment, commands: &[Cmd]) -> Result<Vec<Value>, Failure> {
-        let (mut replies, end) = self.round_trip(until, commands);
-        end.map_err(Failure::unanswered)?;
-        let missing: Vec<usize> = (0..replies.len()).filter(|at| is_missing_script(&replies[*at])).collect();
-        if missing.is_empty() {
-            return Ok(replies);
-        }
-        let scripts = SCRIPTS.iter().map(|script| script.load());
-        let again: Vec<Cmd> = scripts.chain(missing.iter().map(|at| commands[*at].clone())).collect();
-        let (mut loaded, end) = self.round_trip(until, &again);
-        end.map_err(Failure::unanswered)?;
-        let called = loaded.split_off(SCRIPTS.len());
-        let refused = loaded.into_iter().find(|reply| matches!(reply, Value::ServerError(_)));
-        for (at, reply) in missing.into_iter().zip(called) {
-            replies[at] = refused.clone().unwrap_or(reply);
-        }
-        Ok(replies)
-    }
-
     /// Sends commands in one round trip. Returns the replies that arrived, and an error if the connection ended before
     /// the last reply.
-    fn round_trip(&mut self, until: Moment, commands: &[Cmd]) -> (Vec<Value>, io::Result<()>) {
+    pub(super) fn round_trip(&mut self, until: Moment, commands: &[Cmd]) -> (Vec<Value>, io::Result<()>) {
         self.stream.socket().allow(until, LONGEST_ANSWER);
         let mut packed = Vec::new();
         for command in commands {
@@ -162,17 +139,10 @@ impl ServerConnection for Connection {
     }
 }
 
-/// Reads the reply to `TIME`.
-pub(super) fn time(answer: &Value) -> Result<DateTime<Utc>, Failure> {
-    let Ok((seconds, micros)) = from_redis_value_ref::<(i64, i64)>(answer) else {
-        return Err(unexpected(answer));
-    };
-    Ok(instant(seconds.saturating_mul(1_000_000).saturating_add(micros)))
-}
-
-/// Returns whether the server lacks the script, because it was restarted, or its scripts were flushed.
-fn is_missing_script(answer: &Value) -> bool {
-    matches!(answer, Value::ServerError(error) if error.code() == "NOSCRIPT")
+/// Reads the reply to `TIME`, in microseconds.
+pub(super) fn micros(answer: &Value) -> Result<i64, Failure> {
+    let (seconds, micros): (i64, i64) = read(answer)?;
+    Ok(seconds.saturating_mul(1_000_000).saturating_add(micros))
 }
 
 fn not_heard(error: &RedisError) -> io::Error {

@@ -5,12 +5,12 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
-use redis::{Cmd, Value, cmd};
+use redis::cmd;
 
 use super::address::Address;
 use super::connection::Connection;
-use super::scripts::{LOOK, Prefix, carried_out, carry_out_call, looked};
-use super::server_error::{read, unless_refused};
+use super::scripts::{self, LOOK, Prefix, looked, replies};
+use super::server_error::read;
 use super::topology;
 use crate::base::error::InvalidOptions;
 use crate::base::lock::lock;
@@ -22,19 +22,15 @@ use crate::store::server::failure::Failure;
 use crate::store::server::server_builder::Target;
 use crate::time::clock::{Clock, moment::Moment};
 
-/// The most names that one call of a script ends, and also the most admissions that it decides on. Such a call blocks
-/// the server for less than a millisecond.
-const CHUNK: usize = 100;
-
 /// The most names that one call of the script `look` reads. Such a call takes about a millisecond.
 const LOOKED_AT_ONCE: usize = 1000;
+
+/// The number of keys that the server examines for one reply to `SCAN`.
+const SCANNED_AT_ONCE: u32 = 1000;
 
 /// The longest time after the deadline of a call for which the server may still accept a copy of the request. The
 /// server checks the deadline on its own clock, which drifts from the clock of this process.
 const MARGIN: Duration = Duration::from_secs(1);
-
-/// The number of keys that the server examines for one reply to `SCAN`.
-const SCANNED_AT_ONCE: u32 = 1000;
 
 pub(super) struct RedisEngine {
     pub(super) target: Target<Address>,
@@ -89,8 +85,8 @@ impl Engine for RedisEngine {
         let each = if let Names::Each(each) = names {
             each
         } else {
-            let listed_at = |key: &str| self.prefix.name_at(key).filter(|name| names.contain(name));
-            listed = Vec::from_iter(self.scan(attempt, &self.prefix.pattern_of(names), listed_at)?);
+            let listed_at = |text: &str| MutexName::read_key_text(text).filter(|name| names.contain(name));
+            listed = Vec::from_iter(self.scan(attempt, &names.beginning_of_keys(), listed_at)?);
             &listed
         };
         let mut found = Vec::new();
@@ -109,41 +105,13 @@ impl Engine for RedisEngine {
 }
 
 impl RedisEngine {
-    /// Ends these leases and claims, and decides on these admissions. If there are many, the script is called several
-    /// times: first to end the names, then to decide on the admissions. The last call that ends names also decides on
-    /// the first admissions. So an ordinary request needs only one call.
+    /// Ends leases and claims, and decides on admissions, by calls of the script `carry_out`.
     pub(super) fn call_script(
         &self,
         attempt: &mut Attempt<Connection>,
         request: Request<'_>,
     ) -> Result<Answers, Failure> {
-        let mut parts = request.admissions.chunks(CHUNK);
-        let mut calls: Vec<Request<'_>> = request.ends.chunks(CHUNK).map(Request::to_end).collect();
-        if let Some(last) = calls.last_mut() {
-            last.admissions = parts.next().unwrap_or_default();
-        }
-        calls.extend(parts.map(|admissions| Request { ends: &[], admissions }));
-        let now = Clock::system().moment();
-        let (window, to_revoke) = (attempt.connection.clock.window(now, attempt.until), self.to_revoke(now));
-        let command = |call: &Request<'_>| carry_out_call(&self.prefix, window, &to_revoke, self.late_for(), *call);
-        let commands: Vec<Cmd> = calls.iter().map(command).collect();
-        let replies = attempt.connection.exchange(attempt.until, &commands)?;
-        let asked_before = attempt.asked_since.map(|since| Clock::system().moment().since(since));
-        let mut answers = Answers::default();
-        for (call, reply) in calls.iter().zip(&replies) {
-            match carried_out(*call, reply, asked_before) {
-                Ok((clock, of_call)) => {
-                    attempt.connection.clock = clock;
-                    answers.ends.extend(of_call.ends);
-                    answers.admissions.extend(of_call.admissions);
-                }
-                Err(failure) => {
-                    answers.ends.extend(call.ends.iter().map(|_| Err(failure.clone())));
-                    answers.admissions.extend(call.admissions.iter().map(|_| Err(failure.clone())));
-                }
-            }
-        }
-        Ok(answers)
+        scripts::carry_out(attempt, &self.prefix, &self.to_revoke(), self.late_for(), request)
     }
 
     /// Notes the owners of the granted admissions. When such an owner releases its names, the owner is also revoked.
@@ -153,9 +121,9 @@ impl RedisEngine {
         lock(&self.to_revoke).extend(granted.map(|(admission, _)| (admission.request().owner(), until)));
     }
 
-    /// Returns the owners that are revoked by a release at `now`.
-    fn to_revoke(&self, now: Moment) -> Vec<Owner> {
-        let mut to_revoke = lock(&self.to_revoke);
+    /// Returns the owners that a release revokes now.
+    fn to_revoke(&self) -> Vec<Owner> {
+        let (mut to_revoke, now) = (lock(&self.to_revoke), Clock::system().moment());
         to_revoke.retain(|(_, until)| now < *until);
         to_revoke.iter().map(|(owner, _)| *owner).collect()
     }
@@ -165,39 +133,55 @@ impl RedisEngine {
         self.target.timeout + MARGIN
     }
 
-    /// Reads all keys that match the pattern, and returns the results of `parse`. A key is left out if its result is
-    /// `None`.
+    /// Reads all keys of this store whose text behind the prefix begins with `beginning`. Passes each such text to
+    /// `parse`, and returns the results. A key is left out if its result is `None`.
     pub(super) fn scan<T: Ord>(
         &self,
         attempt: &mut Attempt<Connection>,
-        pattern: &str,
+        beginning: &str,
         parse: impl Fn(&str) -> Option<T>,
     ) -> Result<BTreeSet<T>, Failure> {
+        let (prefix, pattern) = (self.prefix.with(""), beginning_with(&self.prefix.with(beginning)));
         let (mut found, mut cursor) = (BTreeSet::new(), None);
         while cursor.as_deref() != Some("0") {
             let mut scan = cmd("SCAN");
-            scan.arg(cursor.as_deref().unwrap_or("0")).arg("MATCH").arg(pattern).arg("COUNT").arg(SCANNED_AT_ONCE);
+            scan.arg(cursor.as_deref().unwrap_or("0")).arg("MATCH").arg(&pattern).arg("COUNT").arg(SCANNED_AT_ONCE);
             // `SCAN` names no key, so a node of a cluster answers `SCAN` even if another node has the slot of the
             // prefix. The second command fails if this node does not have the slot.
             let answers = replies(attempt, [scan, topology::question_of_slot(&self.prefix)])?;
             let (next, keys): (String, Vec<Vec<u8>>) = read(&answers[0])?;
             // The store's keys are text. Other keys are left out.
-            found.extend(keys.iter().filter_map(|key| parse(str::from_utf8(key).ok()?)));
+            let text = |key| str::from_utf8(key).ok()?.strip_prefix(&prefix);
+            found.extend(keys.iter().filter_map(|key| parse(text(key)?)));
             cursor = Some(next);
         }
         Ok(found)
     }
 }
 
+/// Returns the pattern of `SCAN` for the keys that begin with this text.
+fn beginning_with(text: &str) -> String {
+    let is_special = |char: &char| matches!(char, '*' | '?' | '[' | ']' | '\\');
+    let escaped = text.chars().flat_map(|char| is_special(&char).then_some('\\').into_iter().chain([char]));
+    escaped.chain(['*']).collect()
+}
+
 pub(super) fn is_granted(decided: &Result<Admitted, Failure>) -> bool {
     matches!(decided, Ok(Admitted::Granted(_)))
 }
 
-/// Sends commands in one round trip. Returns their replies, or a failure if one of the replies is an error.
-pub(super) fn replies(
-    attempt: &mut Attempt<Connection>,
-    commands: impl IntoIterator<Item = Cmd>,
-) -> Result<Vec<Value>, Failure> {
-    let replies = attempt.connection.exchange(attempt.until, &Vec::from_iter(commands))?;
-    replies.iter().try_for_each(unless_refused).map(|()| replies)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_finds_the_keys_with_a_beginning_and_no_others() {
+        let prefix = Prefix::new(r"a*[b]?\:").unwrap();
+        for (names, pattern) in [
+            (Names::MarksOf("a"), r"{a\*\[b\]\?\\:}:mark/a/*"),
+            (Names::LeasesWithPrefix("ü*/"), r"{a\*\[b\]\?\\:}:lease/%C3%BC\*%2F*"),
+        ] {
+            assert_eq!(beginning_with(&prefix.with(names.beginning_of_keys())), pattern);
+        }
+    }
 }

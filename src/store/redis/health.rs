@@ -2,8 +2,9 @@
 
 use redis::{Value, cmd};
 
-use super::connection::{Connection, time};
+use super::connection::{Connection, micros};
 use super::engine::RedisEngine;
+use super::scripts::exchange;
 use super::server_error::{read, refused, unexpected, unless_refused};
 use crate::store::event_mutex::warning::StoreWarning;
 use crate::store::server::engine::{Attempt, Health, IS_REPLICA};
@@ -21,7 +22,7 @@ impl RedisEngine {
         // them with an error. This error becomes a warning, except after a failover.
         let harmless_write = cmd("SET").arg(self.prefix.with("check")).arg("").arg("PX").arg(1).take();
         let commands = [last, harmless_write, cmd("TIME"), cmd("INFO")];
-        let answers = attempt.connection.exchange(attempt.until, &commands)?;
+        let answers = exchange(attempt, &commands)?;
         answers[2..].iter().try_for_each(unless_refused)?;
         let address = &self.target.address;
         match unless_refused(&answers[1]) {
@@ -30,7 +31,7 @@ impl RedisEngine {
             Err(failure) if address.fails_over() && failure.retry == AskAgain::Now => return Err(failure),
             _ => {}
         }
-        let time = time(&answers[2])?;
+        let time = instant(micros(&answers[2])?);
         let mut warnings = warnings(&answers[3], address.replicas, address.fails_over())?;
         warnings.extend(of_write(&answers[1], &warnings));
         // A token is the server's time of its grant, or a later time if the clock was set back before the grant. So a

@@ -2,10 +2,10 @@
 
 use redis::cmd;
 
-use super::engine::{RedisEngine, replies};
-use super::scripts::{COUNT_SKIPS, DROP_RUNS, LOG_RUNS, behind_format};
+use super::engine::RedisEngine;
+use super::scripts::{COUNT_SKIPS, DROP_RUNS, LOG_RUNS, Prefix, behind_format, replies};
 use super::server_error::read;
-use crate::lease::owner::Owner;
+use crate::lease::{name::text::event_key_text, name::text::read_event_key_text, owner::Owner};
 use crate::outcome::run_record::RunRecord;
 use crate::outcome::run_record::{numbered_record::NumberedRecord, skip_count::SkipCount};
 use crate::outcome::skip_reason::SkipReason;
@@ -17,6 +17,13 @@ use crate::store::server::server_run_log::{DroppedRuns, LogEngine};
 /// The number of logs that one request reads. With a thousand runs in each log, the reply is still short enough to be
 /// accepted.
 const LOGS_AT_ONCE: usize = 4;
+
+impl Prefix {
+    /// Returns the key of the log of an event's runs.
+    fn runs_key(&self, event: &str) -> String {
+        self.with(format_args!("runs/{}", event_key_text(event)))
+    }
+}
 
 impl LogEngine for RedisEngine {
     fn runs(&self, attempt: &mut Attempt<Self::Connection>, events: &[&str]) -> Result<Vec<NumberedRecord>, Failure> {
@@ -76,7 +83,7 @@ impl LogEngine for RedisEngine {
     }
 
     fn logged_events(&self, attempt: &mut Attempt<Self::Connection>) -> Result<Vec<String>, Failure> {
-        let events = self.scan(attempt, &self.prefix.pattern_of_runs(), |key| self.prefix.event_at(key))?;
+        let events = self.scan(attempt, "runs/", |text| read_event_key_text(text.strip_prefix("runs/")?))?;
         Ok(events.into_iter().collect())
     }
 }
@@ -89,4 +96,14 @@ fn record(event: &str, field: &str, line: &str) -> Result<Option<NumberedRecord>
     }
     let line = behind_format(line).map_err(|why| Failure::unusable(&why))?;
     Ok(NumberedRecord::of_line(event, field, line))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_an_event_is_escaped_in_the_key_of_its_log() {
+        assert_eq!(Prefix::new("shop").unwrap().runs_key("a/b"), "{shop}:runs/a%2Fb");
+    }
 }

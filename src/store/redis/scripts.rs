@@ -1,4 +1,4 @@
-//! The calls of the scripts in `scripts/`: their keys, entries, arguments and replies. Nothing is sent here.
+//! The calls of the scripts in `scripts/`: their keys, entries, arguments and replies.
 //!
 //! The key of an entry is `{PREFIX}:NAME`, where `NAME` is the text of a [`MutexName`], as in `{soloist}:lease/reports`. Other keys
 //! are `{PREFIX}:runs/EVENT` for the log of runs, `{PREFIX}:token`, `{PREFIX}:revoked` and `{PREFIX}:check`. The text in
@@ -8,25 +8,29 @@
 //! The value of an entry is `v1 OWNER token=N term=MS since=INSTANT for=OCCURRENCE host=TEXT`. Without an occurrence, `for=` is left
 //! out. `TEXT` is the rest of the value, as in `web-1 instance=blue app=shop (the table is migrated)`.
 
-use std::fmt::{Display, Write};
+use std::fmt::Display;
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use chrono::{DateTime, SecondsFormat, Utc};
-use redis::{Cmd, Script, Value, cmd};
+use redis::{Cmd, Script, Value, cmd, from_redis_value_ref};
 
-use super::server_error::{OUT_OF_MEMORY, code_of, read, refused, unexpected};
+use super::connection::Connection;
+use super::server_error::{OUT_OF_MEMORY, code_of, refused, unexpected, unless_refused};
 use crate::base::{error::InvalidOptions, escape::Quoted};
 use crate::lease::holder::Holder;
 use crate::lease::label::{Label, text_of_this_process};
-use crate::lease::name::text::{event_key_text, read_event_key_text};
 use crate::lease::{name::MutexName, owner::Owner, request::LeaseRequest, term::Term, token::FencingToken};
 use crate::store::event_mutex::admission::{Admission, Admitted};
-use crate::store::event_mutex::held::{Held, Names};
-use crate::store::server::engine::{Answers, End, EndRequest, FoundEntry, Request};
+use crate::store::event_mutex::held::Held;
+use crate::store::server::engine::{Answers, Attempt, End, EndRequest, FoundEntry, Request};
 use crate::store::server::failure::Failure;
 use crate::store::server::server_clock::{ServerClock, instant};
-use crate::time::clock::wall_plus;
+use crate::time::clock::{Clock, wall_plus};
+
+/// The most names that one call of a script ends, and also the most admissions that it decides on. Such a call blocks
+/// the server for less than a millisecond.
+const CHUNK: usize = 100;
 
 /// The time for which the server keeps the last token after a grant: 30 days.
 pub(super) const TOKEN_KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
@@ -57,11 +61,39 @@ impl StoredScript {
         let mut call = Cmd::with_capacity(3 * keys + 8, 160 * keys + 400);
         call.arg("EVALSHA").arg(script.get_hash()).arg(keys).take()
     }
+}
 
-    /// Returns the command that loads the script into the server.
-    pub(super) fn load(&self) -> Cmd {
-        cmd("SCRIPT").arg("LOAD").arg(self.text).take()
+/// Sends commands in one round trip. Returns their replies, or a failure if one of the replies is an error.
+pub(super) fn replies(
+    attempt: &mut Attempt<Connection>,
+    commands: impl IntoIterator<Item = Cmd>,
+) -> Result<Vec<Value>, Failure> {
+    let replies = exchange(attempt, &Vec::from_iter(commands))?;
+    replies.iter().try_for_each(unless_refused).map(|()| replies)
+}
+
+/// Sends commands, and returns their replies. If the server lacks a script, because it was restarted or its scripts were
+/// flushed, all scripts are loaded, and the commands with missing scripts are sent again.
+pub(super) fn exchange(attempt: &mut Attempt<Connection>, commands: &[Cmd]) -> Result<Vec<Value>, Failure> {
+    let mut round_trip = |commands: &[Cmd]| {
+        let (replies, end) = attempt.connection.round_trip(attempt.until, commands);
+        end.map_err(Failure::unanswered).map(|()| replies)
+    };
+    let mut replies = round_trip(commands)?;
+    let is_missing = |reply: &Value| matches!(reply, Value::ServerError(error) if error.code() == "NOSCRIPT");
+    let missing: Vec<usize> = (0..replies.len()).filter(|at| is_missing(&replies[*at])).collect();
+    if missing.is_empty() {
+        return Ok(replies);
     }
+    let loads = SCRIPTS.iter().map(|script| cmd("SCRIPT").arg("LOAD").arg(script.text).take());
+    let again: Vec<Cmd> = loads.chain(missing.iter().map(|at| commands[*at].clone())).collect();
+    let mut loaded = round_trip(&again)?;
+    let called = loaded.split_off(SCRIPTS.len());
+    let refused = loaded.into_iter().find(|reply| matches!(reply, Value::ServerError(_)));
+    for (at, reply) in missing.into_iter().zip(called) {
+        replies[at] = refused.clone().unwrap_or(reply);
+    }
+    Ok(replies)
 }
 
 /// The prefix of all keys, with its braces and the colon.
@@ -84,45 +116,50 @@ impl Prefix {
     pub(super) fn with(&self, text: impl Display) -> String {
         format!("{}{text}", self.0)
     }
-
-    /// Returns the key of the log of an event's runs.
-    pub(super) fn runs_key(&self, event: &str) -> String {
-        self.with(format_args!("runs/{}", event_key_text(event)))
-    }
-
-    /// Returns the pattern of `SCAN` for the keys of these leases or markers.
-    pub(super) fn pattern_of(&self, names: Names<'_>) -> String {
-        beginning_with(&self.with(names.beginning_of_keys()))
-    }
-
-    /// Returns the pattern of `SCAN` for the keys of all logs of runs.
-    pub(super) fn pattern_of_runs(&self) -> String {
-        beginning_with(&self.runs_key(""))
-    }
-
-    /// Returns the event whose log of runs has this key.
-    pub(super) fn event_at(&self, key: &str) -> Option<String> {
-        read_event_key_text(key.strip_prefix(&self.runs_key(""))?)
-    }
-
-    /// Returns the lease or the marker that has this key, or `None` if it is another key.
-    pub(super) fn name_at(&self, key: &str) -> Option<MutexName> {
-        MutexName::read_key_text(key.strip_prefix(&self.with(""))?)
-    }
 }
 
-/// Returns the pattern of the keys that begin with this text.
-fn beginning_with(text: &str) -> String {
-    let is_special = |char: &char| matches!(char, '*' | '?' | '[' | ']' | '\\');
-    let escaped = text.chars().flat_map(|char| is_special(&char).then_some('\\').into_iter().chain([char]));
-    escaped.chain(['*']).collect()
-}
-
-/// Returns the call of `carry_out.lua` for a request. The three times are those of `ServerClock::window`. A copy of the
-/// admissions of the owners in `to_revoke` may still arrive, so their releases revoke them.
-pub(super) fn carry_out_call(
+/// Ends leases and claims, and decides on admissions. If there are many, the script is called several times: first to
+/// end the names, then to decide on the admissions. The last call that ends names also decides on the first admissions.
+/// So an ordinary request needs only one call. A copy of the admissions of the owners in `to_revoke` may still arrive, so
+/// their releases revoke them.
+pub(super) fn carry_out(
+    attempt: &mut Attempt<Connection>,
     prefix: &Prefix,
-    [asked, since, until]: [i64; 3],
+    to_revoke: &[Owner],
+    revoked_for: Duration,
+    request: Request<'_>,
+) -> Result<Answers, Failure> {
+    let mut parts = request.admissions.chunks(CHUNK);
+    let mut calls: Vec<Request<'_>> = request.ends.chunks(CHUNK).map(Request::to_end).collect();
+    if let Some(last) = calls.last_mut() {
+        last.admissions = parts.next().unwrap_or_default();
+    }
+    calls.extend(parts.map(|admissions| Request { ends: &[], admissions }));
+    let (clock, now) = (attempt.connection.clock, Clock::system().moment());
+    let (window, since) = (clock.window(now, attempt.until), instant(clock.at(now)));
+    let command = |call: &Request<'_>| carry_out_call(prefix, window, since, to_revoke, revoked_for, *call);
+    let commands: Vec<Cmd> = calls.iter().map(command).collect();
+    let replies = exchange(attempt, &commands)?;
+    let asked_before = attempt.asked_since.map(|asked| Clock::system().moment().since(asked));
+    let mut answers = Answers::default();
+    for (call, reply) in calls.iter().zip(&replies) {
+        let failed = |failure: Failure| Answers {
+            ends: vec![Err(failure.clone()); call.ends.len()],
+            admissions: vec![Err(failure); call.admissions.len()],
+        };
+        let of_call = carried_out(*call, reply, asked_before, &mut attempt.connection.clock).unwrap_or_else(failed);
+        answers.ends.extend(of_call.ends);
+        answers.admissions.extend(of_call.admissions);
+    }
+    Ok(answers)
+}
+
+/// Returns the call of `carry_out.lua` for a request with this window of the server's time. A granted name is held
+/// `since` that time.
+fn carry_out_call(
+    prefix: &Prefix,
+    window: [i64; 2],
+    since: DateTime<Utc>,
     to_revoke: &[Owner],
     revoked_for: Duration,
     Request { ends, admissions }: Request<'_>,
@@ -136,7 +173,7 @@ pub(super) fn carry_out_call(
     for name in names {
         call.arg(prefix.key(name));
     }
-    call.arg([asked, until].map(|micros| format!("{micros:016}")).as_slice());
+    call.arg(window.map(|micros| format!("{micros:016}")).as_slice());
     call.arg(ends.len()).arg(revoked_for.as_millis()).arg(TOKEN_KEPT.as_millis());
     for EndRequest { owner, end, .. } in ends {
         call.arg(beginning_of_entry(*owner));
@@ -157,27 +194,28 @@ pub(super) fn carry_out_call(
         if before.replace(details) == Some(details) {
             call.arg("");
         } else {
-            let end = end_of_entry(instant(since), occurrence, label);
+            let end = end_of_entry(since, occurrence, label);
             call.arg(admission.excluded_by().len()).arg(terms.as_slice()).arg(end);
         }
     }
     call
 }
 
-/// Reads the reply to the call of `carry_out.lua` for a request: the server's clock, and the answers.
+/// Reads the reply to the call of `carry_out.lua` for a request, and sets `clock` to the server's time in the reply.
 /// `asked_before` is the time since the call began, if the server may have carried out an earlier attempt.
-pub(super) fn carried_out(
+fn carried_out(
     Request { ends, admissions }: Request<'_>,
     reply: &Value,
     asked_before: Option<Duration>,
-) -> Result<(ServerClock, Answers), Failure> {
+    clock: &mut ServerClock,
+) -> Result<Answers, Failure> {
     let replies = reply.as_sequence().filter(|replies| replies.len() == 1 + ends.len() + admissions.len());
     let Some([time, replies @ ..]) = replies else { return Err(unexpected(reply)) };
-    let clock = ServerClock::read(digits(time)?);
+    *clock = ServerClock::read(digits(time)?);
     let (now, (of_ends, of_admissions)) = (clock.time(), replies.split_at(ends.len()));
     let ends = ends.iter().zip(of_ends).map(|(end, reply)| read_end(reply, end, now, asked_before));
     let admissions = admissions.iter().zip(of_admissions).map(|(asked, reply)| read_admission(reply, asked, now));
-    Ok((clock, Answers { ends: ends.collect(), admissions: admissions.collect() }))
+    Ok(Answers { ends: ends.collect(), admissions: admissions.collect() })
 }
 
 /// Returns whether the owner held the name. If the server may have carried out an earlier attempt, that attempt may
@@ -231,15 +269,14 @@ fn read_admission(reply: &Value, admission: &Admission, now: DateTime<Utc>) -> R
 
 /// Reads a time or a token, which the script returns as text.
 fn digits(value: &Value) -> Result<i64, Failure> {
-    let digits = if let Value::BulkString(digits) = value { str::from_utf8(digits).ok() } else { None };
-    let number = digits.and_then(|digits| digits.parse().ok());
-    number.filter(|number| *number >= 0).ok_or_else(|| Failure::not_understood(value, "redis"))
+    let number = from_redis_value_ref(value).ok().filter(|number: &i64| *number >= 0);
+    number.ok_or_else(|| unexpected(value))
 }
 
 /// Reads the reply to `look`: the holders of the names that are held.
 pub(super) fn looked(names: &[MutexName], answer: &Value) -> Result<Vec<FoundEntry>, Failure> {
     let Some([time, entries @ ..]) = answer.as_sequence() else { return Err(unexpected(answer)) };
-    let (time, mut found) = (instant(read(time)?), Vec::new());
+    let (time, mut found) = (instant(digits(time)?), Vec::new());
     for (name, entry) in names.iter().zip(entries.chunks(2)) {
         match entry {
             [Value::Nil, _] => {}
@@ -262,9 +299,7 @@ const NO_TEXT: &str = "no text at ";
 
 /// Returns the beginning of an entry: the format and the owner, with a space behind each.
 fn beginning_of_entry(owner: Owner) -> String {
-    let mut beginning = String::with_capacity(64);
-    let _ = write!(beginning, "{FORMAT} {owner} "); // Writing to a text never fails.
-    beginning
+    format!("{FORMAT} {owner} ")
 }
 
 /// Returns the term of an entry in milliseconds, rounded up.
@@ -275,15 +310,9 @@ fn millis(term: Term) -> u128 {
 /// Returns the end of an entry, behind the owner, the token and the term: the time of the grant, as this process
 /// estimates the server's time; the occurrence; and the text about this process.
 fn end_of_entry(since: DateTime<Utc>, occurrence: Option<DateTime<Utc>>, label: Option<&Label>) -> String {
-    let mut end = String::with_capacity(200);
-    // Writing to a text never fails.
     let since = since.to_rfc3339_opts(SecondsFormat::Millis, true);
-    let _ = write!(end, " since={since}");
-    if let Some(occurrence) = occurrence {
-        let _ = write!(end, " for={occurrence:?}");
-    }
-    let _ = write!(end, " host={}", text_of_this_process(label));
-    end
+    let occurrence = occurrence.map(|occurrence| format!(" for={occurrence:?}")).unwrap_or_default();
+    format!(" since={since}{occurrence} host={}", text_of_this_process(label))
 }
 
 /// Reads the holder from an entry, whose key expires `left_ms` milliseconds after `now`. Returns the reason as the
@@ -370,21 +399,11 @@ mod tests {
     }
 
     #[test]
-    fn all_keys_of_a_prefix_share_a_hash_tag_and_are_read_back() {
+    fn all_keys_of_a_prefix_share_a_hash_tag() {
         let prefix = Prefix::new(r"a*[b]?\:").unwrap();
-        let odd = "100% ü}*?[x]\\:{%41";
-        let lease = MutexName::lease(odd).unwrap();
-        let (key, runs) = (prefix.key(&lease), prefix.runs_key(odd));
-        assert_eq!(key, r"{a*[b]?\:}:lease/100%25%20%C3%BC%7D*?[x]%5C:%7B%2541");
-        assert_eq!([prefix.with("token"), prefix.runs_key("a/b")], [r"{a*[b]?\:}:token", r"{a*[b]?\:}:runs/a%2Fb"]);
-        assert_eq!((prefix.name_at(&key), prefix.event_at(&runs).as_deref()), (Some(lease), Some(odd)));
-        for other in [&runs, &key[1..], ""] {
-            assert_eq!(prefix.name_at(other), None, "{other}");
-        }
-        assert_eq!(prefix.event_at(&key), None);
-        assert_eq!(prefix.pattern_of(Names::MarksOf("a")), r"{a\*\[b\]\?\\:}:mark/a/*");
-        assert_eq!(prefix.pattern_of(Names::LeasesWithPrefix("ü*/")), r"{a\*\[b\]\?\\:}:lease/%C3%BC\*%2F*");
-        assert_eq!(prefix.pattern_of_runs(), r"{a\*\[b\]\?\\:}:runs/*");
+        let lease = MutexName::lease("100% ü}*?[x]\\:{%41").unwrap();
+        assert_eq!(prefix.key(&lease), r"{a*[b]?\:}:lease/100%25%20%C3%BC%7D*?[x]%5C:%7B%2541");
+        assert_eq!(prefix.with("token"), r"{a*[b]?\:}:token");
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use redis::cmd;
 
 use super::connection::Connection;
-use super::engine::{RedisEngine, is_granted, replies};
-use super::scripts::TOKEN_KEPT;
+use super::engine::{RedisEngine, is_granted};
+use super::scripts::{TOKEN_KEPT, replies};
 use super::server_error::read;
 use crate::store::event_mutex::admission::Admission;
 use crate::store::server::engine::{Answers, Attempt, End, EndRequest, Request};

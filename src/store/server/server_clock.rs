@@ -32,11 +32,10 @@ impl ServerClock {
         self.micros.saturating_add(later)
     }
 
-    /// Returns three times of the server, in microseconds, for a request that is sent at `now` and answered by `until`:
-    /// the beginning of the request's window, the time at `now`, and the end of the window.
-    pub(crate) fn window(self, now: Moment, until: Moment) -> [i64; 3] {
-        let sent = self.at(now);
-        [sent.saturating_sub(CLOCKS_DRIFT).max(0), sent, self.at(until)]
+    /// Returns the beginning and the end of the window, in the server's time in microseconds, of a request that is sent
+    /// at `now` and answered by `until`.
+    pub(crate) fn window(self, now: Moment, until: Moment) -> [i64; 2] {
+        [self.at(now).saturating_sub(CLOCKS_DRIFT).max(0), self.at(until)]
     }
 }
 

@@ -130,7 +130,7 @@ impl<S: Session> SqlEngine<S> {
             Some(clock) => clock,
             None => self.look_at(attempt, names.iter().map(|[key, _]| key)).map_err(Failure::undone)?.clock,
         };
-        let [asked, _, until] = clock.window(Clock::system().moment(), attempt.until);
+        let [asked, until] = clock.window(Clock::system().moment(), attempt.until);
         let rows = rows(attempt, S::END, &[("ours", &ours), ("micros", &term), ("asked", &asked), ("until", &until)])?;
         let time = rows.last().and_then(|row| row.get(1)?.parse().ok());
         let time: i64 = time.ok_or_else(|| Failure::not_understood(&rows, S::Address::KIND))?;
