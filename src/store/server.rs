@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `server_mutex`, `server_run_log` | the meaning of an answer for the user, and the releases after a lost answer |
 //! | `attempts` | the attempts of a call within its time limit; the connections and releases that are kept for the next call |
-//! | `engine` | the requests to one kind of server, on one connection |
+//! | `engine` | the requests to one kind of server, on one connection; the clock of the server |
 //! | `failure` | a request without a useful reply, and whether to retry it |
 //!
 //! These functions send a request again:
@@ -23,7 +23,6 @@ pub(crate) mod attempts;
 pub(crate) mod engine;
 pub(crate) mod failure;
 pub(crate) mod server_builder;
-pub(crate) mod server_clock;
 pub(crate) mod server_mutex;
 pub(crate) mod server_run_log;
 pub(crate) mod server_url;

@@ -12,17 +12,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use redis::{Cmd, ConnectionAddr, Parser, RedisConnectionInfo, RedisError, Value, cmd};
+use redis::{Cmd, ConnectionAddr, Parser, RedisConnectionInfo, RedisError, Value, cmd, from_redis_value_ref};
 use socket2::{Domain, SockAddr, Type};
 
 use super::address::Address;
-use super::server_error::{is_unknown, read, unless_refused};
+use super::server_error::{is_unknown, unexpected, unless_refused};
 use crate::base::threads;
 use crate::store::server::attempts::shares;
-use crate::store::server::engine::ServerConnection;
+use crate::store::server::engine::{ServerClock, ServerConnection};
 use crate::store::server::failure::{Failure, makes_no_sense};
 use crate::store::server::server_builder::Target;
-use crate::store::server::server_clock::ServerClock;
 use crate::time::{clock::Clock, clock::moment::Moment};
 
 /// The longest reply that is accepted, in bytes. A thousand refusals need much less.
@@ -141,7 +140,8 @@ impl ServerConnection for Connection {
 
 /// Reads the reply to `TIME`, in microseconds.
 pub(super) fn micros(answer: &Value) -> Result<i64, Failure> {
-    let (seconds, micros): (i64, i64) = read(answer)?;
+    let time: Result<(i64, i64), _> = from_redis_value_ref(answer);
+    let (seconds, micros) = time.map_err(|_| unexpected(answer))?;
     Ok(seconds.saturating_mul(1_000_000).saturating_add(micros))
 }
 

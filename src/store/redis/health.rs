@@ -7,9 +7,8 @@ use super::engine::RedisEngine;
 use super::scripts::exchange;
 use super::server_error::{read, refused, unexpected, unless_refused};
 use crate::store::event_mutex::warning::StoreWarning;
-use crate::store::server::engine::{Attempt, Health, IS_REPLICA};
+use crate::store::server::engine::{Attempt, Health, IS_REPLICA, instant};
 use crate::store::server::failure::{AskAgain, Failure};
-use crate::store::server::server_clock::instant;
 
 const CLUSTER_NODE: &str = "the server is a node of a Redis Cluster, and no event runs while another node has the slot of the keys: \
                             write redis+cluster:// in the url";

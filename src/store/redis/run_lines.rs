@@ -9,9 +9,8 @@ use crate::lease::{name::text::event_key_text, name::text::read_event_key_text, 
 use crate::outcome::run_record::RunRecord;
 use crate::outcome::run_record::{numbered_record::NumberedRecord, skip_count::SkipCount};
 use crate::outcome::skip_reason::SkipReason;
-use crate::store::server::engine::Attempt;
+use crate::store::server::engine::{Attempt, instant};
 use crate::store::server::failure::Failure;
-use crate::store::server::server_clock::instant;
 use crate::store::server::server_run_log::{DroppedRuns, LogEngine};
 
 /// The number of logs that one request reads. With a thousand runs in each log, the reply is still short enough to be

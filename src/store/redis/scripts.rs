@@ -23,9 +23,8 @@ use crate::lease::label::{Label, text_of_this_process};
 use crate::lease::{name::MutexName, owner::Owner, request::LeaseRequest, term::Term, token::FencingToken};
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::held::Held;
-use crate::store::server::engine::{Answers, Attempt, End, EndRequest, FoundEntry, Request};
+use crate::store::server::engine::{Answers, Attempt, End, EndRequest, FoundEntry, Request, ServerClock, instant};
 use crate::store::server::failure::Failure;
-use crate::store::server::server_clock::{ServerClock, instant};
 use crate::time::clock::{Clock, wall_plus};
 
 /// The most names that one call of a script ends, and also the most admissions that it decides on. Such a call blocks

@@ -13,7 +13,11 @@ use crate::lease::{holder::Holder, name::MutexName, owner::Owner, request::Lease
 use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::event_mutex::held::Names;
 use crate::store::event_mutex::warning::StoreWarning;
-use crate::time::clock::moment::Moment;
+use crate::time::clock::{Clock, moment::Moment};
+
+/// The most by which the server's clock and this host's clock drift apart between two calls, in microseconds. A clock
+/// that is set can jump further.
+const CLOCKS_DRIFT: i64 = 1_000_000;
 
 /// A kind of server. An engine sends each request on the connection of an attempt, and reads the reply before the
 /// attempt ends. [`Server`](super::attempts::Server) chooses the connection and the time limit, and decides whether to
@@ -131,4 +135,41 @@ pub(crate) struct Health {
     /// clock that was set back shows a latest grant in the future.
     pub(crate) ahead: Option<Duration>,
     pub(crate) warnings: Vec<StoreWarning>,
+}
+
+/// A time of a server's clock, and the moment when it arrived here. The server read its clock before that moment, so
+/// [`at`](Self::at) never returns a time that is later than the server's.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ServerClock {
+    pub(crate) micros: i64,
+    heard: Moment,
+}
+
+impl ServerClock {
+    /// Makes the clock from the server's time in microseconds, which has just arrived.
+    pub(crate) fn read(micros: i64) -> Self {
+        Self { micros, heard: Clock::system().moment() }
+    }
+
+    /// Returns the last known time.
+    pub(crate) fn time(self) -> DateTime<Utc> {
+        instant(self.micros)
+    }
+
+    /// Returns the server's time, in microseconds, at a moment of this host.
+    pub(crate) fn at(self, moment: Moment) -> i64 {
+        let later = i64::try_from(moment.since(self.heard).as_micros()).unwrap_or(i64::MAX);
+        self.micros.saturating_add(later)
+    }
+
+    /// Returns the beginning and the end of the window, in the server's time in microseconds, of a request that is sent
+    /// at `now` and answered by `until`.
+    pub(crate) fn window(self, now: Moment, until: Moment) -> [i64; 2] {
+        [self.at(now).saturating_sub(CLOCKS_DRIFT).max(0), self.at(until)]
+    }
+}
+
+/// Returns the instant that is this many microseconds after 1970 began.
+pub(crate) fn instant(micros: i64) -> DateTime<Utc> {
+    DateTime::from_timestamp_micros(micros).unwrap_or(DateTime::UNIX_EPOCH)
 }

@@ -4,10 +4,11 @@
 use std::fmt;
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
+
 use super::attempts::Server;
 use super::engine::{Attempt, End, EndRequest, Engine, FoundEntry, Health, Request};
 use super::failure::Failure;
-use super::server_clock::{difference_warning, set_back_warning};
 use super::server_run_log::LogEngine;
 use super::server_url::ServerAddress;
 use crate::base::error::MutexError;
@@ -21,7 +22,10 @@ use crate::store::event_mutex::held::{Held, Names};
 use crate::store::event_mutex::run_log::RunLog;
 use crate::store::event_mutex::warning::StoreWarning;
 use crate::store::event_mutex::{EventMutex, attempted_extension, create_by_admission};
-use crate::time::clock::Clock;
+use crate::time::clock::{Clock, LITTLE_STEP, shown::HumanDuration};
+
+/// The greatest difference between two clocks that count as synchronised.
+const CLOCKS_DIFFER: Duration = Duration::from_secs(10);
 
 impl<E: Engine> Server<E> {
     pub(crate) fn address(&self) -> &E::Address {
@@ -202,5 +206,56 @@ impl<E: LogEngine> EventMutex for Server<E> {
 
     fn run_log(&self) -> Option<&dyn RunLog> {
         Some(self)
+    }
+}
+
+/// Returns a warning if the server's `time` lies far before `asked` or far after `heard`. This host sent the request at
+/// `asked`, and got the reply at `heard`.
+fn difference_warning(asked: DateTime<Utc>, time: DateTime<Utc>, heard: DateTime<Utc>) -> Option<StoreWarning> {
+    let by = (asked - time).max(time - heard).to_std().unwrap_or_default();
+    let text = format_args!(
+        "the clocks of the server and of this host differ by {:.1} s: synchronise both with NTP",
+        by.as_secs_f64()
+    );
+    (by > CLOCKS_DIFFER).then(|| StoreWarning::new(text))
+}
+
+/// Returns a warning if the server's clock was set back. `ahead` is the time from now, by the server's clock, until the
+/// latest grant. A small `ahead` gives no warning, because it comes from a usual correction of the clock.
+fn set_back_warning(ahead: Duration) -> Option<StoreWarning> {
+    let text = format_args!(
+        "the server's clock was set back by {} or more: the lease of a dead process blocks its event for one more term, from \
+         the next tick that asks for it; find out what set the clock; if the clock is wrong now, correct it while nothing runs",
+        HumanDuration(ahead)
+    );
+    (ahead > LITTLE_STEP).then(|| StoreWarning::new(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_grant_that_is_a_little_ahead_is_no_warning() {
+        assert_eq!(set_back_warning(Duration::from_secs(1)), None);
+        assert_eq!(
+            set_back_warning(Duration::from_secs(23 * 3600)).unwrap().to_string(),
+            "the server's clock was set back by 23 h 0 min or more: the lease of a dead process blocks its event for one more \
+             term, from the next tick that asks for it; find out what set the clock; if the clock is wrong now, correct it while \
+             nothing runs"
+        );
+    }
+
+    #[test]
+    fn a_clock_that_differs_by_more_than_ten_seconds_is_warned_of() {
+        let at = |seconds: i64| DateTime::from_timestamp(1_772_366_400 + seconds, 0).unwrap();
+        for (asked, time, heard) in [(0, 10, 0), (10, 0, 10), (0, 5, 10), (0, 0, 60)] {
+            assert_eq!(difference_warning(at(asked), at(time), at(heard)), None);
+        }
+        for (asked, time, heard) in [(0, 12, 1), (11, 0, 15)] {
+            let warning = difference_warning(at(asked), at(time), at(heard)).unwrap().to_string();
+            let said = "the clocks of the server and of this host differ by 11.0 s: synchronise both with NTP";
+            assert_eq!(warning, said);
+        }
     }
 }

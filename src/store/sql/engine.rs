@@ -16,10 +16,11 @@ use super::table_names::{TABLE, Tables, check_name, split_name};
 use crate::base::error::InvalidOptions;
 use crate::base::lock::lock;
 use crate::store::event_mutex::held::Names;
-use crate::store::server::engine::{Answers, Attempt, End, EndRequest, Engine, FoundEntry, Health, Request};
+use crate::store::server::engine::{
+    Answers, Attempt, End, EndRequest, Engine, FoundEntry, Health, Request, ServerClock,
+};
 use crate::store::server::failure::Failure;
 use crate::store::server::server_builder::Target;
-use crate::store::server::server_clock::ServerClock;
 use crate::store::server::server_url::ServerAddress;
 use crate::time::clock::{Clock, moment::Moment};
 

@@ -16,9 +16,8 @@ use crate::outcome::{
     run_record::outcome_kind::OutcomeKind,
     run_record::{RunEnd, RunRecord},
 };
-use crate::store::server::engine::Attempt;
+use crate::store::server::engine::{Attempt, instant};
 use crate::store::server::failure::Failure;
-use crate::store::server::server_clock::instant;
 use crate::store::server::server_run_log::{DroppedRuns, LogEngine};
 
 /// The bytes that need escapes between quotes. Spaces stay, because people read these texts.

@@ -10,9 +10,8 @@ use super::session::TextRow;
 use crate::base::escape::Quoted;
 use crate::lease::{holder::Holder, name::MutexName, owner::Owner, token::FencingToken};
 use crate::store::event_mutex::held::Names;
-use crate::store::server::engine::{EndRequest, FoundEntry};
+use crate::store::server::engine::{EndRequest, FoundEntry, ServerClock, instant};
 use crate::store::server::failure::Failure;
-use crate::store::server::server_clock::{ServerClock, instant};
 use crate::time::clock::LITTLE_STEP;
 
 /// The rows of several names, as read at one time.
