@@ -3,16 +3,19 @@
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
-use chrono::{DateTime, Datelike, NaiveDateTime, NaiveTime, Timelike};
+use chrono::{DateTime, NaiveDateTime, NaiveTime};
 
+pub(crate) mod civil_minute;
+pub(crate) mod civil_times;
 pub(crate) mod error;
 pub(crate) mod field_set;
 mod parse;
 mod refusal;
 mod words;
 
+use civil_minute::CivilMinute;
 use error::CrontabError;
-use field_set::{Field, FieldSet, InField, bits_of_month_day, bits_of_weekday};
+use field_set::{Field, FieldSet, InField};
 use refusal::{never_comes, refusal};
 
 /// The times at which an event is due: the five fields of a crontab line, with the meaning that they have in cronie.
@@ -97,14 +100,6 @@ impl Crontab {
         stars: 0b1_0111,
     };
 
-    /// Returns the minute of `civil` as a crontab. The crontab of an event is due in this minute if its bits match the
-    /// bits of the result. The result is computed once for each zone and tick, and compared with every crontab of that
-    /// zone.
-    pub(crate) fn naming(civil: &(impl Datelike + Timelike)) -> Self {
-        let (minute, hour, month) = (1 << civil.minute(), 1 << civil.hour(), 1 << civil.month());
-        Self { bits: [minute, hour, bits_of_month_day(civil), month, bits_of_weekday(civil)], stars: 0 }
-    }
-
     /// Returns whether the crontab is due in the minute of `civil`, the time on a wall clock.
     ///
     /// ```
@@ -121,12 +116,7 @@ impl Crontab {
     /// # }
     /// ```
     pub fn matches(&self, civil: NaiveDateTime) -> bool {
-        self.due(&Self::naming(&civil))
-    }
-
-    /// Returns whether the crontab is due in the minute `now`, which is a result of [`naming`](Self::naming).
-    pub(crate) fn due(&self, now: &Self) -> bool {
-        self.meets(Field::Minute, now) && self.meets(Field::Hour, now) && self.meets_date(now)
+        self.is_due_in(&CivilMinute::of(&civil))
     }
 
     /// Returns the times of day of the crontab, in minutes since midnight.
@@ -136,17 +126,6 @@ impl Crontab {
         hours.flat_map(move |hour| {
             (0..60).filter(move |minute| minutes >> minute & 1 != 0).map(move |it| hour * 60 + it)
         })
-    }
-
-    fn meets(&self, field: Field, now: &Self) -> bool {
-        self.bits[field as usize] & now.bits[field as usize] != 0
-    }
-
-    /// Returns whether the month and the day fields match the date of `now`.
-    pub(crate) fn meets_date(&self, now: &Self) -> bool {
-        let [of_month, of_week] = [Field::DayOfMonth, Field::DayOfWeek].map(|field| self.meets(field, now));
-        let day = if self.days_must_both_match() { of_month && of_week } else { of_month || of_week };
-        day && self.meets(Field::Month, now)
     }
 
     /// Replaces one field, and keeps the others.
@@ -165,7 +144,7 @@ impl Crontab {
     /// then fallen on each day of the week.
     pub(crate) fn comes(&self) -> bool {
         let mut dates = DateTime::UNIX_EPOCH.date_naive().iter_days().take(28 * 366);
-        dates.any(|date| self.meets_date(&Self::naming(&date.and_time(NaiveTime::MIN))))
+        dates.any(|date| self.has_date_of(&CivilMinute::of(&date.and_time(NaiveTime::MIN))))
     }
 
     /// Returns whether one of the crontab's days of the month exists in one of the crontab's months. A 31st of February

@@ -11,7 +11,7 @@ use super::clock::instant_of;
 use super::tick::Tick;
 use super::timetable::Timetable;
 use super::zone::Zone;
-use crate::time::timetable::civil_times::{CivilMinute, CivilTimes, WeekTimes};
+use crate::time::crontab::{Crontab, civil_minute::CivilMinute, civil_times::CivilTimes, field_set::Field};
 use crate::time::timetable::occurrences::{Occurrences, Seconds};
 use crate::time::timetable::{jitter::Jitter, span::Span};
 
@@ -29,9 +29,9 @@ struct Group {
     zone: Zone,
     /// Whether each time of the day comes exactly once, even if the clocks skip or repeat that time.
     once: bool,
-    /// The times of the week for each entry of `times`. They are stored apart from `times`, because they are small, and
-    /// a tick often needs nothing else: for most events, they show that the event is not due.
-    week_times: Vec<WeekTimes>,
+    /// The [`week_bits`] for each entry of `times`. They are stored apart from `times`, because they are small, and a
+    /// tick often needs nothing else: for most events, they show that the event is not due.
+    week_bits: Vec<u128>,
     times: Vec<CivilTimes>,
     /// The index of the event for each entry of `times`.
     events: Vec<usize>,
@@ -100,12 +100,12 @@ impl DueIndex {
         }
         let once = timetable.comes_once();
         let at = self.groups.iter().position(|group| group.zone == *zone && group.once == once).unwrap_or_else(|| {
-            let (week_times, times, events) = (Vec::new(), Vec::new(), Vec::new());
-            self.groups.push(Group { zone: zone.clone(), once, week_times, times, events });
+            let (week_bits, times, events) = (Vec::new(), Vec::new(), Vec::new());
+            self.groups.push(Group { zone: zone.clone(), once, week_bits, times, events });
             self.groups.len() - 1
         });
         let group = &mut self.groups[at];
-        group.week_times.push(WeekTimes::of(&times.crontab));
+        group.week_bits.push(week_bits_of(&times.crontab));
         group.times.push(*times);
         group.events.push(event);
     }
@@ -166,8 +166,9 @@ impl Group {
         // On the first and the last day that chrono knows, there may be no local time. Then nothing is due.
         let (utc, offset) = (now.naive_utc(), *tick.local().offset());
         let Some(now) = utc.checked_add_offset(offset).map(|civil| CivilMinute::of(&civil)) else { return };
-        for (at, week_times) in self.week_times.iter().enumerate() {
-            if week_times.meet(now.week_time) && self.times[at].include(&now) {
+        let bits_of_now = week_bits(now.bits);
+        for (at, bits) in self.week_bits.iter().enumerate() {
+            if bits & bits_of_now == bits_of_now && self.times[at].include(&now) {
                 due.push((self.events[at], tick));
             }
         }
@@ -180,6 +181,21 @@ impl Group {
         let its_own = Occurrences { times: slice::from_ref(&self.times[at]), ..self.minutes() };
         its_own.at_or_after(minute) == Some(minute)
     }
+}
+
+const ALL_WEEK: u128 = 0b111_1111;
+
+/// Returns the minutes, the hours and the days of the week in one number. `bits` are the bits of each field of a crontab.
+fn week_bits([minutes, hours, _, _, weekdays]: [u128; 5]) -> u128 {
+    minutes | hours << 60 | (weekdays & ALL_WEEK) << 84
+}
+
+/// Returns the times of the week at which a crontab can be due. A day of the month, or an item such as `5L`, can be any
+/// day of the week.
+fn week_bits_of(crontab: &Crontab) -> u128 {
+    let bits = Field::ALL.map(|field| crontab.get(field).bits);
+    let is_plain = crontab.days_must_both_match() && bits[4] <= ALL_WEEK;
+    week_bits(bits) | if is_plain { 0 } else { ALL_WEEK << 84 }
 }
 
 impl SingleEvent {
@@ -264,7 +280,6 @@ impl SingleEvent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::crontab::Crontab;
     use crate::time::timetable::clock_change::ClockChange;
 
     impl DueIndex {
@@ -311,7 +326,7 @@ mod tests {
                 let found: Vec<usize> =
                     DueIndex::of(&timetables).due(now, BEGINNING).into_iter().map(|(event, _)| event).collect();
                 let due =
-                    |at: &usize| timetables[*at].times.crontab.due(&Crontab::naming(&timetables[*at].zone.at(now)));
+                    |at: &usize| timetables[*at].times.crontab.matches(timetables[*at].zone.at(now).naive_local());
                 assert_eq!(found, (0..length).filter(due).collect::<Vec<_>>());
             }
         }

@@ -9,8 +9,8 @@ use chrono::{DateTime, Datelike, NaiveDate, Timelike, Utc};
 
 use crate::time::clock::instant_of;
 use crate::time::clock::shown::{ExactDuration, Rfc3339};
+use crate::time::crontab::civil_times::{CivilTimes, Cycle};
 use crate::time::crontab::field_set::{Field, FieldSet, InField};
-use crate::time::timetable::civil_times::{CivilTimes, Cycle};
 #[cfg(feature = "cron")]
 use crate::time::timetable::occurrences::Seconds;
 use crate::time::timetable::windows::time_of_day;

@@ -17,19 +17,18 @@ use chrono::{DateTime, TimeDelta, Timelike, Utc};
 
 use super::clock::{instant_of, shown::ExactDuration};
 use super::crontab::Crontab;
+use super::crontab::civil_minute::CivilMinute;
+use super::crontab::civil_times::{CivilTimes, Years};
 use super::tick::Tick;
 use super::zone::Zone;
 
-pub(crate) mod civil_times;
 pub(crate) mod clock_change;
 pub(crate) mod interval;
 pub(crate) mod jitter;
 pub(crate) mod occurrences;
-mod search;
 pub(crate) mod span;
 pub(crate) mod windows;
 
-use civil_times::{CivilMinute, CivilTimes, Years};
 use clock_change::ClockChange;
 use interval::Interval;
 use jitter::Jitter;

@@ -5,7 +5,8 @@ use std::fmt;
 
 use chrono::{Month, Weekday};
 
-use super::field_set::{CalendarDay, Field, FieldSet};
+use super::civil_minute::CalendarDay;
+use super::field_set::{Field, FieldSet};
 use crate::base::escape::Quoted;
 
 /// The largest number of bytes in a text. Useful texts are shorter. A longer text is refused before it is parsed.

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use chrono::Month;
 
 use super::Crontab;
-use super::field_set::{CalendarDay, Field, FieldSet, InField};
+use super::civil_minute::CalendarDay;
+use super::field_set::{Field, FieldSet, InField};
 use crate::base::similar::list;
 
 const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];

@@ -3,8 +3,7 @@
 use std::ops::Range;
 
 use super::occurrences::Occurrences;
-use super::search::first_due;
-use crate::time::crontab::Crontab;
+use crate::time::crontab::{Crontab, civil_times::CivilTimes};
 use crate::time::zone::{Zone, changes::Change};
 
 /// The largest difference between two offsets of a zone, in seconds. A zone that crossed the date line moved by a day.
@@ -117,7 +116,7 @@ impl Occurrences<'_> {
                 from = from.max(resumed);
             }
             let offset = self.zone.seconds_ahead_at(from);
-            let found = first_due(self.times, from + offset)? - offset;
+            let found = CivilTimes::first_of(self.times, from + offset)? - offset;
             // `found` is computed with the offset at `from`, so a clock change before `found` can make it wrong. If the
             // offset at `found` is equal, the clocks may still have changed, twice. But only two changes matter. After
             // a change near `from`, the clocks can show a due time earlier than `found`. After a change near `found`,
@@ -135,7 +134,8 @@ impl Occurrences<'_> {
 
     /// Returns whether the change has skipped any of the `times`. If so, an event is due right after the change.
     fn has_skipped_time(self, change: Change) -> bool {
-        let has_time_in = |times: Range<i64>| first_due(self.times, times.start).is_some_and(|time| time < times.end);
+        let has_time_in =
+            |times: Range<i64>| CivilTimes::first_of(self.times, times.start).is_some_and(|time| time < times.end);
         change.skipped().is_some_and(has_time_in)
     }
 }

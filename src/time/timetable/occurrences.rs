@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::civil_times::CivilTimes;
+use crate::time::crontab::civil_times::CivilTimes;
 use crate::time::crontab::field_set::{Field, FieldSet, InField};
 use crate::time::zone::Zone;
 

@@ -2,8 +2,6 @@
 
 use super::*;
 #[cfg(feature = "tzdata")]
-use crate::time::crontab::Crontab;
-#[cfg(feature = "tzdata")]
 use chrono::TimeDelta;
 
 fn timetable(crontab: &str, zone: &str) -> Timetable {
@@ -27,7 +25,7 @@ fn assert_around(crontab: &str, zone: &str, previous: &str, at: &str, next: &str
 fn brute_force(timetable: &Timetable, from: DateTime<Utc>, minutes: i64) -> Vec<DateTime<Utc>> {
     (0..minutes)
         .map(|minute| from + TimeDelta::minutes(minute))
-        .filter(|at| timetable.times.crontab.due(&Crontab::naming(&timetable.zone.at(*at))))
+        .filter(|at| timetable.times.include(&CivilMinute::of(&timetable.zone.at(*at))))
         .collect()
 }
 
@@ -134,9 +132,9 @@ fn a_long_walk_meets_every_due_minute_and_back() {
         });
         let mut due = [const { Vec::new() }; 6];
         for at in (0..DAYS * 24 * 60).map(|minute| start + TimeDelta::minutes(minute)) {
-            let now = Crontab::naming(&tables[0].zone.at(at));
+            let now = CivilMinute::of(&tables[0].zone.at(at));
             for (timetable, due) in tables.iter().zip(&mut due) {
-                due.extend(timetable.times.crontab.due(&now).then_some(at));
+                due.extend(timetable.times.include(&now).then_some(at));
             }
         }
         for (timetable, due) in tables.iter().zip(due) {
