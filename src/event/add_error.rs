@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::base::{error::debug_as_display, escape::Quoted};
 use crate::lease::term::Term;
 use crate::time::clock::shown::ExactDuration;
-use crate::time::zone::UnknownZone;
+use crate::time::zone::zone_text::UnknownZone;
 
 /// The reason why a schedule refused an event. The refusal does not change the schedule.
 ///

@@ -19,7 +19,7 @@ use crate::store::event_mutex::EventMutex;
 use crate::store::{described_store::Store, memory::MemoryMutex};
 use crate::task::future_task::{Runtime, RuntimeId};
 use crate::time::clock::Clock;
-use crate::time::zone::{UnknownZone, Zone};
+use crate::time::zone::{Zone, zone_text::UnknownZone};
 
 mod application;
 mod events;

@@ -3,7 +3,7 @@
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
-use chrono::{DateTime, NaiveDateTime, NaiveTime};
+use chrono::NaiveDateTime;
 
 pub(crate) mod civil_minute;
 pub(crate) mod civil_times;
@@ -80,25 +80,20 @@ use refusal::{never_comes, refusal};
 /// # }
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Crontab {
-    /// The numbers of each field, in the order of [`Field::ALL`].
-    bits: [u128; Field::ALL.len()],
-    /// The fields that start with a star, as bits.
-    stars: u8,
-}
+pub struct Crontab(
+    /// The set of each field, in the order of [`Field::ALL`].
+    [FieldSet; 5],
+);
 
 impl Crontab {
     /// `* * * * *`
-    pub(crate) const EVERY_MINUTE: Self = Self {
-        bits: [
-            FieldSet::range(0, 59).bits,
-            FieldSet::range(0, 23).bits,
-            FieldSet::range(1, 31).bits,
-            FieldSet::range(1, 12).bits,
-            FieldSet::range(0, 6).bits,
-        ],
-        stars: 0b1_0111,
-    };
+    pub(crate) const EVERY_MINUTE: Self = Self([
+        FieldSet::every(Field::Minute),
+        FieldSet::every(Field::Hour),
+        FieldSet::every(Field::DayOfMonth),
+        FieldSet::range(1, 12),
+        FieldSet::every(Field::DayOfWeek),
+    ]);
 
     /// Returns whether the crontab is due in the minute of `civil`, the time on a wall clock.
     ///
@@ -119,32 +114,14 @@ impl Crontab {
         self.is_due_in(&CivilMinute::of(&civil))
     }
 
-    /// Returns the times of day of the crontab, in minutes since midnight.
-    pub(crate) fn minutes_of_day(&self) -> impl Iterator<Item = u32> {
-        let [hours, minutes] = [Field::Hour, Field::Minute].map(|field| self.get(field).bits);
-        let hours = (0..24).filter(move |hour| hours >> hour & 1 != 0);
-        hours.flat_map(move |hour| {
-            (0..60).filter(move |minute| minutes >> minute & 1 != 0).map(move |it| hour * 60 + it)
-        })
-    }
-
     /// Replaces one field, and keeps the others.
     pub(crate) fn set(&mut self, field: Field, set: FieldSet) {
         // A star in the month field has no meaning. It is dropped, so that crontabs with equal months are equal.
-        let star = set.star && field != Field::Month;
-        self.stars = self.stars & !(1 << field as u8) | u8::from(star) << field as u8;
-        self.bits[field as usize] = set.bits;
+        self.0[field as usize] = FieldSet { star: set.star && field != Field::Month, ..set };
     }
 
     pub(crate) fn get(&self, field: Field) -> FieldSet {
-        FieldSet { bits: self.bits[field as usize], star: self.stars >> field as u8 & 1 != 0 }
-    }
-
-    /// Returns whether the crontab is due on at least one date. The search ends after 28 years, because each date has
-    /// then fallen on each day of the week.
-    pub(crate) fn comes(&self) -> bool {
-        let mut dates = DateTime::UNIX_EPOCH.date_naive().iter_days().take(28 * 366);
-        dates.any(|date| self.has_date_of(&CivilMinute::of(&date.and_time(NaiveTime::MIN))))
+        self.0[field as usize]
     }
 
     /// Returns whether one of the crontab's days of the month exists in one of the crontab's months. A 31st of February
@@ -175,7 +152,7 @@ impl Crontab {
     /// Returns whether a date must match both day fields, because one of these fields starts with `*`. `false`: it is
     /// enough that a date matches one field.
     pub(crate) fn days_must_both_match(&self) -> bool {
-        self.stars >> Field::DayOfMonth as u8 & 0b101 != 0
+        self.get(Field::DayOfMonth).star || self.get(Field::DayOfWeek).star
     }
 }
 

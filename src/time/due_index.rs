@@ -8,12 +8,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use chrono::{DateTime, Utc};
 
 use super::clock::instant_of;
-use super::tick::Tick;
 use super::timetable::Timetable;
-use super::zone::Zone;
+use super::zone::{Tick, Zone};
 use crate::time::crontab::{Crontab, civil_minute::CivilMinute, civil_times::CivilTimes, field_set::Field};
 use crate::time::timetable::occurrences::{Occurrences, Seconds};
-use crate::time::timetable::{jitter::Jitter, span::Span};
+use crate::time::timetable::{interval::Interval, jitter::Jitter, span::Span};
 
 /// The timetables of a schedule's events. Each timetable has the index of its event.
 #[derive(Clone, Debug, Default)]
@@ -31,7 +30,7 @@ struct Group {
     once: bool,
     /// The [`week_bits`] for each entry of `times`. They are stored apart from `times`, because they are small, and a
     /// tick often needs nothing else: for most events, they show that the event is not due.
-    week_bits: Vec<u128>,
+    week_bits: Vec<[u64; 2]>,
     times: Vec<CivilTimes>,
     /// The index of the event for each entry of `times`.
     events: Vec<usize>,
@@ -166,9 +165,10 @@ impl Group {
         // On the first and the last day that chrono knows, there may be no local time. Then nothing is due.
         let (utc, offset) = (now.naive_utc(), *tick.local().offset());
         let Some(now) = utc.checked_add_offset(offset).map(|civil| CivilMinute::of(&civil)) else { return };
-        let bits_of_now = week_bits(now.bits);
-        for (at, bits) in self.week_bits.iter().enumerate() {
-            if bits & bits_of_now == bits_of_now && self.times[at].include(&now) {
+        let [minute, hour_and_day] = week_bits(now.bits);
+        for (at, [minutes, hours_and_days]) in self.week_bits.iter().enumerate() {
+            let may_be_due = minutes & minute != 0 && hours_and_days & hour_and_day == hour_and_day;
+            if may_be_due && self.times[at].include(&now) {
                 due.push((self.events[at], tick));
             }
         }
@@ -183,25 +183,30 @@ impl Group {
     }
 }
 
-const ALL_WEEK: u128 = 0b111_1111;
-
-/// Returns the minutes, the hours and the days of the week in one number. `bits` are the bits of each field of a crontab.
-fn week_bits([minutes, hours, _, _, weekdays]: [u128; 5]) -> u128 {
-    minutes | hours << 60 | (weekdays & ALL_WEEK) << 84
+/// Returns the minutes in one number, and the hours and the days of the week in another. `bits` are the bits of each field
+/// of a crontab.
+fn week_bits([minutes, hours, _, _, weekdays]: [u128; 5]) -> [u64; 2] {
+    [minutes, hours | (weekdays & ALL_WEEK) << 24].map(|bits| bits.try_into().expect("an hour has 60 minutes"))
 }
+
+const ALL_WEEK: u128 = 0b111_1111;
 
 /// Returns the times of the week at which a crontab can be due. A day of the month, or an item such as `5L`, can be any
 /// day of the week.
-fn week_bits_of(crontab: &Crontab) -> u128 {
-    let bits = Field::ALL.map(|field| crontab.get(field).bits);
-    let is_plain = crontab.days_must_both_match() && bits[4] <= ALL_WEEK;
-    week_bits(bits) | if is_plain { 0 } else { ALL_WEEK << 84 }
+fn week_bits_of(crontab: &Crontab) -> [u64; 2] {
+    let mut bits = Field::ALL.map(|field| crontab.get(field).bits);
+    if !crontab.days_must_both_match() || bits[4] > ALL_WEEK {
+        bits[4] = ALL_WEEK;
+    }
+    week_bits(bits)
 }
 
 impl SingleEvent {
     fn new(event: usize, timetable: Timetable) -> Self {
         let (has_jitter, period) = (timetable.jitter != Jitter::NONE, timetable.period().as_secs().cast_signed());
-        let has_seconds = if has_jitter { period < 60 } else { timetable.needs_seconds() };
+        let needs_seconds =
+            timetable.seconds != Seconds::START || timetable.interval.is_some_and(Interval::needs_seconds);
+        let has_seconds = if has_jitter { period < 60 } else { needs_seconds };
         // For an interval, a tick without a previous tick looks back less than one interval. So the tick can find only
         // the latest instant of the interval. If the crontab excludes that instant, the tick finds no occurrence.
         let looks_back = if timetable.interval.is_some() && !has_jitter { period.min(60) - 1 } else { 59 };

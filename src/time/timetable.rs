@@ -19,8 +19,7 @@ use super::clock::{instant_of, shown::ExactDuration};
 use super::crontab::Crontab;
 use super::crontab::civil_minute::CivilMinute;
 use super::crontab::civil_times::{CivilTimes, Years};
-use super::tick::Tick;
-use super::zone::Zone;
+use super::zone::{Tick, Zone};
 
 pub(crate) mod clock_change;
 pub(crate) mod interval;
@@ -84,11 +83,6 @@ impl Timetable {
             Duration::from_secs(self.seconds.shortest_interval(minutes == 1).unwrap_or(minutes * 60).into())
         };
         self.interval.map_or_else(minutes, Interval::period)
-    }
-
-    /// Returns whether ticks at the start of each minute would miss some occurrences.
-    pub(crate) fn needs_seconds(&self) -> bool {
-        self.seconds != Seconds::START || self.interval.is_some_and(Interval::needs_seconds)
     }
 
     /// Returns the first occurrence after `after`, between the years 1970 and 2100.
@@ -188,7 +182,8 @@ impl Timetable {
     /// are closed at all times of the crontab, returns `None`, even if a clock change moves an occurrence into a
     /// window.
     pub(crate) fn next_open(&self, mut after: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        if !self.times.crontab.minutes_of_day().any(|minute| self.windows.are_open_in(minute)) {
+        let time_of_day = |from| self.times.crontab.time_of_day(from);
+        if !iter::successors(time_of_day(0), |time| time_of_day(time + 1)).any(|time| self.windows.are_open_in(time)) {
             return None;
         }
         loop {

@@ -8,7 +8,7 @@ use super::Event;
 use crate::event::add_error::{AddErrorKind, wrong_zone};
 use crate::time::crontab::Crontab;
 use crate::time::timetable::{Timetable, clock_change::ClockChange};
-use crate::time::zone::{UnknownZone, Zone};
+use crate::time::zone::{Zone, zone_text::UnknownZone};
 
 impl Event {
     /// Makes the event due at the times of `expression`: the five fields of a crontab, with their meaning in cronie;

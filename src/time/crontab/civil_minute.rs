@@ -82,17 +82,14 @@ pub(super) enum CalendarDay {
 impl CalendarDay {
     /// Returns this day as a bit of its field.
     pub(super) const fn bits(self) -> u128 {
-        1 << self.bit()
-    }
-
-    const fn bit(self) -> u32 {
-        match self {
-            Self::BeforeLast(days) => 32 + days,
-            Self::WeekdayNearest(day) => 64 + day,
-            Self::LastWeekday => 96,
-            Self::NthOfMonth { day_of_week, nth } => 8 * nth + day_of_week,
-            Self::LastOfMonth { day_of_week } => 48 + day_of_week,
-        }
+        1_u128
+            << match self {
+                Self::BeforeLast(days) => 32 + days,
+                Self::WeekdayNearest(day) => 64 + day,
+                Self::LastWeekday => 96,
+                Self::NthOfMonth { day_of_week, nth } => 8 * nth + day_of_week,
+                Self::LastOfMonth { day_of_week } => 48 + day_of_week,
+            }
     }
 
     /// Returns all items for the field day of month, in the order of their bits.
@@ -124,10 +121,8 @@ impl fmt::Display for CalendarDay {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::{
-        crontab::field_set::{Field, FieldSet, InField},
-        tick::Tick,
-    };
+    use crate::time::crontab::field_set::{Field, FieldSet, InField};
+    use crate::time::zone::Tick;
 
     #[test]
     fn the_fields_are_those_of_the_zones_clock() {

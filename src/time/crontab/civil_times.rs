@@ -64,19 +64,24 @@ impl Crontab {
         self.meets(Field::Minute, minute) && self.meets(Field::Hour, minute) && self.has_date_of(minute)
     }
 
+    /// Returns whether the crontab is due on at least one date.
+    pub(crate) fn comes(&self) -> bool {
+        CivilTimes::first_of(&[CivilTimes::of(*self)], 0).is_some()
+    }
+
     /// Returns whether the month and the day fields match the date of `minute`.
-    pub(super) fn has_date_of(&self, minute: &CivilMinute) -> bool {
+    fn has_date_of(&self, minute: &CivilMinute) -> bool {
         let [of_month, of_week] = [Field::DayOfMonth, Field::DayOfWeek].map(|field| self.meets(field, minute));
         let day = if self.days_must_both_match() { of_month && of_week } else { of_month || of_week };
         day && self.meets(Field::Month, minute)
     }
 
     fn meets(&self, field: Field, minute: &CivilMinute) -> bool {
-        self.bits[field as usize] & minute.bits[field as usize] != 0
+        self.get(field).bits & minute.bits[field as usize] != 0
     }
 
     /// Returns the first minute of a day, from the minute `time` on, at which the crontab is due.
-    fn time_of_day(&self, time: u32) -> Option<u32> {
+    pub(crate) fn time_of_day(&self, time: u32) -> Option<u32> {
         let [hours, minutes] = [Field::Hour, Field::Minute].map(|field| self.get(field).bits);
         let (hour, minute) = (time / 60, time % 60);
         let in_this_hour = minutes >> minute << minute;

@@ -41,7 +41,7 @@ impl Field {
 
 /// The numbers of one field. Bit n stands for the number n. A week is from Sunday 0 to Saturday 6. Higher bits stand
 /// for a [`CalendarDay`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct FieldSet {
     pub(crate) bits: u128,
     /// Whether the text of the field starts with `*`. The star decides how the two day fields combine, and which rule
