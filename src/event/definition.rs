@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-mod retry_check;
 mod spacing_check;
 
 use super::add_error::{AddErrorKind, Refusal, checked_term, out_of_range};

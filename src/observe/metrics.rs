@@ -117,15 +117,17 @@ fn skips(event: &str, reason: &'static str) -> Counter {
     counter!("soloist_skips_total", "event" => event.to_owned(), "reason" => reason)
 }
 
+/// The counters whose only label is the event, and their descriptions.
+const COUNTERS_OF_AN_EVENT: [(&str, &str); 5] = [
+    ("soloist_retries_total", "Retries: the attempts of a run after its first attempt."),
+    ("soloist_leases_lost_total", "Leases that were lost while their run was running."),
+    ("soloist_missed_total", "Missed occurrences: no server had run them."),
+    ("soloist_caught_up_total", "Runs that caught up a missed occurrence."),
+    ("soloist_backfilled_total", "Runs that a backfill started."),
+];
+
 /// Creates the metrics of the stores and of these events, unless they exist.
 fn begin(events: &[&str]) {
-    const COUNTERS: [&str; 5] = [
-        "soloist_retries_total",
-        "soloist_leases_lost_total",
-        "soloist_missed_total",
-        "soloist_caught_up_total",
-        "soloist_backfilled_total",
-    ];
     describe();
     counter!("soloist_late_renewals_total").increment(0);
     counter!("soloist_store_errors_total").increment(0);
@@ -139,7 +141,7 @@ fn begin(events: &[&str]) {
         for reason in SkipReason::KEYWORDS {
             skips(event, reason).increment(0);
         }
-        for name in COUNTERS {
+        for (name, _) in COUNTERS_OF_AN_EVENT {
             counter!(name, &labels).increment(0);
         }
         let _ = histogram!("soloist_run_duration_seconds", &labels);
@@ -156,11 +158,9 @@ fn describe() {
     let count = Unit::Count;
     describe_counter!("soloist_runs_total", count, "Runs that have ended, by their result.");
     describe_counter!("soloist_skips_total", count, "Due occurrences that did not run in this process, by the reason.");
-    describe_counter!("soloist_retries_total", count, "Retries: the attempts of a run after its first attempt.");
-    describe_counter!("soloist_leases_lost_total", count, "Leases that were lost while their run was running.");
-    describe_counter!("soloist_missed_total", count, "Missed occurrences: no server had run them.");
-    describe_counter!("soloist_caught_up_total", count, "Runs that caught up a missed occurrence.");
-    describe_counter!("soloist_backfilled_total", count, "Runs that a backfill started.");
+    for (name, what) in COUNTERS_OF_AN_EVENT {
+        describe_counter!(name, count, what);
+    }
     describe_counter!(
         "soloist_late_renewals_total",
         count,

@@ -81,7 +81,22 @@ impl SkipReason {
     /// `queued_too_long`, `replaced`, `ran_elsewhere`, `store_unavailable`, `too_late`, `paused`, `shutting_down`,
     /// `no_thread` or `stuck`. No version of this library changes a keyword.
     pub fn keyword(&self) -> &'static str {
-        Self::KEYWORDS[self.number()]
+        Self::KEYWORDS[match self {
+            Self::Filtered(_) => 0,
+            Self::FilterPanicked(_) => 1,
+            Self::Overlapping(_) => 2,
+            Self::Queued(_) => 3,
+            Self::QueueFull(_) => 4,
+            Self::QueuedTooLong(_) => 5,
+            Self::Replaced(_) => 6,
+            Self::RanElsewhere(_) => 7,
+            Self::StoreUnavailable(_) => 8,
+            Self::TooLate => 9,
+            Self::Paused(_) => 10,
+            Self::ShuttingDown => 11,
+            Self::NoThread(_) => 12,
+            Self::Stuck { .. } => 13,
+        }]
     }
 
     pub(crate) const KEYWORDS: [&'static str; 14] = [
@@ -105,26 +120,6 @@ impl SkipReason {
     /// ran on no server.
     pub(crate) const COUNTED: [&'static str; 6] =
         ["overlapping", "stuck", "queue_full", "queued_too_long", "replaced", "paused"];
-
-    /// Returns the index of the keyword in [`KEYWORDS`](Self::KEYWORDS).
-    fn number(&self) -> usize {
-        match self {
-            Self::Filtered(_) => 0,
-            Self::FilterPanicked(_) => 1,
-            Self::Overlapping(_) => 2,
-            Self::Queued(_) => 3,
-            Self::QueueFull(_) => 4,
-            Self::QueuedTooLong(_) => 5,
-            Self::Replaced(_) => 6,
-            Self::RanElsewhere(_) => 7,
-            Self::StoreUnavailable(_) => 8,
-            Self::TooLate => 9,
-            Self::Paused(_) => 10,
-            Self::ShuttingDown => 11,
-            Self::NoThread(_) => 12,
-            Self::Stuck { .. } => 13,
-        }
-    }
 
     /// Returns `Stuck` if the holder's run has been running for longer than `limit`, and otherwise this reason.
     pub(crate) fn or_stuck(self, limit: Option<Duration>, now: DateTime<Utc>) -> Self {

@@ -65,15 +65,18 @@ pub(super) fn is_subscribed() -> bool {
 pub(super) fn trace(step: &Step<'_>, about: &About<'_>) {
     let (event, occurrence) = (about.event, about.occurrence.map(|occurrence| display(Rfc3339(occurrence))));
     match *step {
-        // These steps are only for observers.
-        Step::Begins { .. } | Step::Removed => {}
+        // These steps are only for observers. A failed release is already logged, as `lease lost` or `lease not released`.
+        Step::Begins { .. } | Step::Removed | Step::Released(Release::Lost | Release::Failed(_)) => {}
         Step::Due { late, missed } => event!(debug, event, occurrence, late_ms = millis(late), missed, "due"),
         Step::Admitted { token, took } => {
             event!(debug, token = token.map(FencingToken::get), took_us = micros(took), "admitted");
         }
         Step::Started { token } => event!(info, token = token.map(FencingToken::get), "started"),
         Step::Ended(outcome) => trace_run(outcome),
-        Step::Released(release) => trace_release(release),
+        Step::Released(Release::Released) => event!(debug, "released"),
+        Step::Released(Release::HeldFor(left)) => {
+            event!(debug, held_for_ms = millis(left.get()), "released later");
+        }
         Step::Skipped(reason) => trace_skip(reason),
         Step::AttemptFailed { attempt, fault, retry_in } => {
             event!(warn, attempt, error = %OneLine(fault), retry_in_ms = millis(retry_in), "attempt failed");
@@ -122,15 +125,6 @@ pub(super) fn trace(step: &Step<'_>, about: &About<'_>) {
         Step::Resumed { schedule } => event!(info, schedule, event, "resumed"),
         Step::TickLate(late) => event!(warn, late_ms = millis(late), "tick is late"),
         Step::LoopAlive => event!(trace, "alive"),
-    }
-}
-
-fn trace_release(release: &Release) {
-    match release {
-        Release::Released => event!(debug, "released"),
-        Release::HeldFor(left) => event!(debug, held_for_ms = millis(left.get()), "released later"),
-        // These results are already logged, as `lease lost` or `lease not released`.
-        Release::Lost | Release::Failed(_) => {}
     }
 }
 
