@@ -109,7 +109,9 @@ impl RunOutcome {
             _ => false,
         };
         !(self.is_success() || stopped_for_the_lease())
-            || self.details.as_ref().is_some_and(|details| details.is_failure())
+            || !self.hook_failures().is_empty()
+            || self.lease_lost_at().is_some()
+            || self.unprotected().is_some()
             || self.release.as_ref().is_some_and(Release::is_failure)
     }
 
@@ -250,12 +252,6 @@ impl RunOutcome {
             }
             Ended::Succeeded | Ended::TimedOut { fault: None, .. } => false,
         }
-    }
-}
-
-impl OutcomeDetails {
-    fn is_failure(&self) -> bool {
-        !self.hook_failures.is_empty() || self.lost_at.is_some() || self.unprotected.is_some()
     }
 }
 
