@@ -10,7 +10,7 @@ use clap::parser::ValueSource;
 
 use super::answer::{Answered, CommandAnswer, CommandFailure, FAILED, STORE, USAGE};
 use super::arguments::{duration_of, is_unit_of_time, parse_duration, text};
-use super::tables::{holding, how_it_ended, marked, pause_in_words, table_or, time, time_of};
+use super::tables::{holding, how_it_ended, marked, pause_in_words, table_or, time, time_of, until_its_command_ends};
 use super::unlock::unlock;
 use crate::base::escape::{Chain, Named, OneLine, Quoted};
 use crate::base::similar::did_you_mean;
@@ -272,15 +272,6 @@ fn locks(stores: &[&dyn EventMutex], prefix: &str, is_json: bool) -> Answered {
         _ => format!("no held name begins with {}{}", Quoted::new(prefix), held_like(stores, prefix)),
     };
     Ok(CommandAnswer::text(table_or(&heads, held.iter().map(row), &nothing)))
-}
-
-/// Describes the end of a lease whose process has ended. The command of that process still runs, and the lease ends
-/// with the command.
-fn until_its_command_ends(holder: &Holder) -> String {
-    match holder.process_group() {
-        Some(group) => format!("its command ends, process group {group}"),
-        None => "what it started ends".to_owned(),
-    }
 }
 
 fn pause(schedule: &Schedule, event: Option<&str>, arguments: &ArgMatches) -> Answered {

@@ -133,5 +133,31 @@ pub(super) fn other_timetables(status: &Status) -> impl Iterator<Item = String> 
 /// Describes a holder, and how long it has held the lease: `web-1, pid 17, for 12.3 s`.
 pub(super) fn holding(holder: &Holder, now: DateTime<Utc>) -> String {
     let held_for = HumanDuration((now - holder.since()).to_std().unwrap_or_default());
-    format!("{}, for {held_for}", holder.process_and_application())
+    let until = holder.has_ended().then(|| format!(", until {}", until_its_command_ends(holder)));
+    format!("{}, for {held_for}{}", holder.process_and_application(), until.unwrap_or_default())
+}
+
+/// Describes the end of a lease whose process has ended. The command of that process still runs, and the lease ends
+/// with the command.
+pub(super) fn until_its_command_ends(holder: &Holder) -> String {
+    match holder.process_group() {
+        Some(group) => format!("its command ends, process group {group}"),
+        None => "what it started ends".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lease::{owner::Owner, token::FencingToken};
+
+    #[test]
+    fn a_holder_whose_process_has_ended_is_shown_with_the_end_of_its_lease() {
+        let (since, until) = (DateTime::UNIX_EPOCH, DateTime::<Utc>::MAX_UTC);
+        let holder = Holder::new(Owner::unique(), FencingToken::new(1), "web-1", since, until);
+        let shown = |holder: &Holder| holding(holder, since).replace(&holder.pid().to_string(), "4242");
+        assert_eq!(shown(&holder), "web-1, pid 4242, for 0 µs");
+        let killed = holder.with_process_group(17).survived_by_its_command();
+        assert_eq!(shown(&killed), "web-1, pid 4242, for 0 µs, until its command ends, process group 17");
+    }
 }

@@ -108,7 +108,7 @@ impl LeaseGuard {
     /// # Errors
     ///
     /// The errors of [`acquire`](Self::acquire). While the store does not answer, the attempts go on until the end of
-    /// `timeout`.
+    /// `timeout`. The last attempt can then take as long as the store's time limit for a call.
     ///
     /// ```
     /// use std::time::Duration;

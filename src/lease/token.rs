@@ -4,16 +4,15 @@ use std::fmt;
 
 use chrono::{DateTime, Utc};
 
-/// A number that rises with every grant of a name.
+/// A number that rises with every grant of a name, and of the other names of its [mutex](crate::MutexName::mutex).
 ///
 /// Pass the token to the resource that the task writes to. The resource records the highest token, and refuses writes
 /// with a lower token. For example, a task is suspended until its lease has ended, and then a later run writes with a
 /// higher token. From then on, the resource refuses the writes of the first task, even if this task has not noticed the
 /// end of its lease.
 ///
-/// The lease of an event is one name, so the tokens of its runs rise. An event that has only
-/// [`on_one_server`](crate::Event::on_one_server) has a separate name for each occurrence. Two such names that are
-/// granted at one moment may have equal tokens.
+/// The lease and the claims of an event share one sequence of tokens. So the tokens of its runs rise, even if the event
+/// has no lease, but only claims, as with [`on_one_server`](crate::Event::on_one_server) alone.
 ///
 /// ```
 /// use soloist::{Event, Schedule};

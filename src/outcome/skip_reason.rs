@@ -245,7 +245,9 @@ impl Reading<'_, SkipReason> {
                 with_holder(f, "waited as long as `within` allows, and the previous run is still running", holder)
             }
             SkipReason::Replaced(holder) => with_holder(f, "a later occurrence takes its place", holder),
-            SkipReason::RanElsewhere(None) => f.write_str("another process has taken this occurrence or period"),
+            SkipReason::RanElsewhere(None) => {
+                f.write_str("another server, or an earlier tick, has taken this occurrence or period")
+            }
             SkipReason::RanElsewhere(Some(holder)) => write!(f, "taken by {}", Reading(holder, time)),
             SkipReason::StoreUnavailable(error) => write!(f, "{}: {}", error.headline(), Chain(error)),
             SkipReason::TooLate => f.write_str("too late: its claim window was over before it could be admitted"),

@@ -137,8 +137,8 @@ impl Schedule {
 
     /// Returns an empty schedule with a store in the memory of this process. The store prevents overlaps among the
     /// threads of this process. Other processes do not see the store. So `add` warns of an event with
-    /// [`on_one_server`](crate::Event::on_one_server) or [`once_per`](crate::Event::once_per): such an event needs a
-    /// store that other processes share.
+    /// [`on_one_server`](crate::Event::on_one_server), [`once_per`](crate::Event::once_per) or
+    /// [`on_overlap`](crate::Event::on_overlap): in a fleet, such an event needs a store that other processes share.
     pub fn in_process() -> Self {
         Self::new(MemoryMutex::new())
     }

@@ -1,5 +1,5 @@
-//! Helpers for tests of a schedule of your own. The book has [ten
-//! cases](https://docs.rs/crate/soloist/latest/source/docs/guide/testing.md).
+//! Helpers for tests of a schedule of your own. The book has
+//! [examples](https://docs.rs/crate/soloist/latest/source/docs/guide/testing.md).
 
 mod due_times;
 mod test_store;

@@ -261,7 +261,10 @@ fn the_report_says_who_took_the_permit() {
     let text = report.to_string();
     assert!(text.contains("skipped, taken by "), "{text}");
     assert!(text.contains(&format!(", pid {}, since 2026-03-01 16:01:07 CET", std::process::id())), "{text}");
-    assert_eq!(SkipReason::RanElsewhere(None).to_string(), "another process has taken this occurrence or period");
+    assert_eq!(
+        SkipReason::RanElsewhere(None).to_string(),
+        "another server, or an earlier tick, has taken this occurrence or period"
+    );
     assert!(!report.is_failure(), "the schedule works as it was told to");
 }
 
