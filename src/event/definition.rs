@@ -1,7 +1,7 @@
 //! The definition of an event in a schedule, and the validation of the builder's options.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -15,7 +15,7 @@ use super::filter::{Environments, Filter, named};
 use super::protection::claim::{MINUTE, check_live_claims, usual_claim_window};
 use super::protection::{LeaseTerms, Protection};
 use super::retry::Retry;
-use crate::lease::{name::MutexName, term::Renewal, term::Term};
+use crate::lease::{label::Label, name::MutexName, term::Renewal, term::Term};
 use crate::outcome::run_record::MOST_KEPT;
 use crate::store::described_store::Store;
 use crate::task::event_task::{Task, Work};
@@ -46,6 +46,8 @@ pub struct Definition {
     /// The timetable and its zone in plain English. Each claim has this text, so that other servers can compare it with
     /// their own timetable. `None`: the event makes no claims.
     pub(crate) claimed_timetable: Option<Arc<str>>,
+    /// The label of a tick, and the label of the event's claims in such a tick. They are kept from the first claim on.
+    claim_label: OnceLock<(Option<Arc<Label>>, Arc<Label>)>,
     pub(crate) filters: Vec<Filter>,
     pub(crate) before: Vec<Task>,
     pub(crate) after: Vec<AfterHook>,
@@ -139,6 +141,19 @@ impl Definition {
     pub(crate) fn claim(&self, occurrence: DateTime<Utc>) -> Option<(MutexName, Term)> {
         let (Self { name, timetable, protection, .. }, window) = (self, self.window_of_claim(occurrence)?);
         Some(protection.claim?.name_and_term(&protection.mutex, name, occurrence, timetable, window))
+    }
+
+    /// Returns the label of a claim: `of_tick`, the label of the tick, with the timetable of the event. `None`: the event
+    /// makes no claims.
+    pub(crate) fn claim_label(&self, of_tick: Option<&Arc<Label>>) -> Option<Arc<Label>> {
+        let timetable = self.claimed_timetable.as_ref()?;
+        let label = || {
+            let timetable = Some(Arc::clone(timetable));
+            Arc::new(Label { timetable, ..of_tick.map(|label| Label::clone(label)).unwrap_or_default() })
+        };
+        // A clone of the schedule may have another name, and so another label.
+        let (kept_of, kept) = self.claim_label.get_or_init(|| (of_tick.cloned(), label()));
+        Some(if kept_of.as_ref() == of_tick { Arc::clone(kept) } else { label() })
     }
 
     /// Returns the time at which `occurrence` starts. With a [`jitter`](Event::jitter), the start can be later than the
@@ -265,6 +280,7 @@ impl Event {
             stopping: stopping.unwrap_or_default(),
             claim_window,
             claimed_timetable: protection.claim.map(|_| timetable.in_words_and_zone().into()),
+            claim_label: OnceLock::new(),
             timetable,
             filters: self.filters,
             before: self.before,

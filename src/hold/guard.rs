@@ -210,7 +210,7 @@ impl LeaseGuard {
     ) -> Result<Option<Self>, MutexError> {
         let (renewal_thread, now) = (RenewalThread::of(store, clock), clock.moment());
         let held = HeldLease::for_guard(clock, lease.clone(), now);
-        let held = ReleaseOnDrop::new(Arc::clone(&store.mutex), Arc::new(held));
+        let held = ReleaseOnDrop::new(Arc::clone(&store.mutex), held);
         if lease.deadline() <= now {
             return Err(MutexError::granted_too_late(format!("admit {}", lease.name())));
         }

@@ -398,8 +398,8 @@ pub(crate) struct ReleaseOnDrop {
 }
 
 impl ReleaseOnDrop {
-    pub(crate) fn new(store: Arc<dyn EventMutex>, held: Arc<HeldLease>) -> Self {
-        Self { store, held, granted_to: Process::this(), is_armed: true }
+    pub(crate) fn new(store: Arc<dyn EventMutex>, held: HeldLease) -> Self {
+        Self { store, held: Arc::new(held), granted_to: Process::this(), is_armed: true }
     }
 
     /// Disables the release on drop, because the caller releases the lease.

@@ -17,7 +17,7 @@ use super::report::Entry;
 use super::run_due::planned_run::PlannedRun;
 use crate::lease::store_id::StoreId;
 use crate::outcome::skip_reason::SkipReason;
-use crate::store::event_mutex::held::Held;
+use crate::store::event_mutex::{batch::BATCH_SIZE, held::Held};
 use crate::task::{event_task::Work, future_task::FutureTask, runtime};
 
 mod awaited_runs;
@@ -25,15 +25,14 @@ mod in_background;
 mod one_run;
 mod queue_wait;
 mod next_attempt;
-pub(super) mod run_admission;
+mod store_request;
 mod claims_of_others;
 mod workers;
 
 use claims_of_others::ClaimsOfOthers;
 use in_background::{PlannedRuns, run_in_background};
-use one_run::PendingRun;
 use queue_wait::refuse_or_queue;
-use run_admission::{BATCH_SIZE, StoreRequest, begin_unasked, check_before_store};
+use store_request::{PendingRun, StoreRequest};
 use workers::start_thread;
 
 /// Performs these runs. Returns their entries in the report.
@@ -104,7 +103,11 @@ fn loops_of<'a>(planned: &'a [PlannedRun<'a>]) -> Vec<Vec<&'a PlannedRun<'a>>> {
         };
         match loops.iter_mut().find(|(of, _)| *of == loop_of) {
             Some((_, runs)) => runs.push(run),
-            None => loops.push((loop_of, vec![run])),
+            None => {
+                let mut runs = Vec::with_capacity(planned.len());
+                runs.push(run);
+                loops.push((loop_of, runs));
+            }
         }
     }
     loops.sort_by_key(|(loop_of, _)| *loop_of != LoopOf::Foreground);
@@ -122,22 +125,22 @@ fn run_in_order<'scope, 'a: 'scope>(planned: &[&'a PlannedRun<'a>], scope: &'sco
         let claimed = taken.claims.remove(&at);
         // Filters are called, and pauses are read, after the release of the run before.
         let needs_check = !run.event.filters.is_empty() || (run.pauses.is_some() && !run.admission_checks_pauses);
-        let joins_release = claimed.is_none() && run.asks_store && !needs_check && request.may_include(run);
+        let is_one_store = request.of.is_none_or(|of| of.store.id == run.store.id);
+        let joins_release = claimed.is_none() && run.asks_store && !needs_check && is_one_store;
         if !joins_release {
             request.ask();
         }
         let pending = PendingRun::new(run);
-        let check = || pending.span.in_scope(|| check_before_store(run)).err();
+        let check = || pending.span.in_scope(|| run.check_before_store()).err();
         let elsewhere = |claim: Held| SkipReason::RanElsewhere(claim.into_holder());
         let refusal = if joins_release { None } else { check().or_else(|| claimed.map(elsewhere)) };
         let is_asked = refusal.is_none() && run.asks_store;
         match refusal {
             Some(reason) => request.refused.push((pending, reason)),
-            None if is_asked => {
-                request.admit(pending);
-                request.ask();
-            }
-            None => request.perform_here(begin_unasked(pending)),
+            None => request.admit(pending),
+        }
+        if is_asked {
+            request.ask();
         }
         let is_lost = is_asked && matches!(request.refused[..], [(_, SkipReason::RanElsewhere(_))]);
         request.refused.drain(..).for_each(|(pending, reason)| refuse_or_queue(pending, reason, scope));
@@ -146,9 +149,7 @@ fn run_in_order<'scope, 'a: 'scope>(planned: &[&'a PlannedRun<'a>], scope: &'sco
         } else if is_asked {
             taken = ClaimsOfOthers::default(); // A run may take long, so the claims are read again later.
         }
-        while let Some(run) = request.ready.pop() {
-            request.perform_here(run);
-        }
+        request.perform_here();
     }
     request.ask();
 }

@@ -122,12 +122,10 @@ impl EventHistory {
     }
 
     /// Notes that the next attempt of a run begins.
-    pub(crate) fn retried(&self, run: &mut RunningNow) {
-        let next = RunningNow { attempt: run.attempt + 1, ..run.clone() };
+    pub(crate) fn retried(&self, run: &RunningNow) {
         if let Some(known) = lock(&self.0).running.iter_mut().find(|running| *running == run) {
-            *known = next.clone();
+            known.attempt += 1;
         }
-        *run = next;
     }
 
     pub(crate) fn ended(&self, run: &RunningNow, outcome: &RunOutcome) {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::Duration;
 
-use super::run_admission::BATCH_SIZE;
 use crate::schedule::run_due::planned_run::PlannedRun;
+use crate::store::event_mutex::batch::BATCH_SIZE;
 use crate::store::event_mutex::held::{Held, Names};
 use crate::time::clock::random_below;
 

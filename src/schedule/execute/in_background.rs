@@ -4,12 +4,12 @@ use std::slice;
 use std::sync::Mutex;
 use std::thread::Scope;
 
-use super::one_run::PendingRun;
 use super::queue_wait::refuse_or_queue;
-use super::run_admission::{BATCH_SIZE, StoreRequest, begin_unasked, check_before_store};
+use super::store_request::{PendingRun, StoreRequest};
 use super::workers::Workers;
 use crate::base::lock::lock;
 use crate::schedule::run_due::planned_run::PlannedRun;
+use crate::store::event_mutex::batch::BATCH_SIZE;
 
 /// Planned runs, which two loops may share.
 pub(super) type PlannedRuns<'q, 'a> = Mutex<slice::Iter<'q, &'a PlannedRun<'a>>>;
@@ -30,10 +30,9 @@ pub(super) fn run_in_background<'scope, 'a: 'scope>(planned: &PlannedRuns<'_, 'a
             && let Some(run) = next()
         {
             let pending = PendingRun::new(run);
-            match pending.span.in_scope(|| check_before_store(run)) {
+            match pending.span.in_scope(|| run.check_before_store()) {
                 Err(reason) => request.refused.push((pending, reason)),
-                Ok(()) if run.asks_store => request.admit(pending),
-                Ok(()) => request.ready.push(begin_unasked(pending)),
+                Ok(()) => request.admit(pending),
             }
         }
         request.ask();

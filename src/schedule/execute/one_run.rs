@@ -1,25 +1,26 @@
-//! One run from its admission to its result: the `before` hooks, the attempts of its task, the hooks after it, and the
-//! data of its release. The requests to the store are in `run_admission`.
+//! One run from its admission to its end: the `before` hooks, the attempts of its task, and the hooks after it. Its
+//! requests to the store are in `store_request`.
 
 use std::mem;
 use std::sync::Arc;
 
-use super::next_attempt::{AwaitedPart, FailedAttempt, RetryWait};
+use chrono::DateTime;
+
+use super::next_attempt::{AwaitedPart, FailedAttempt, RetryWait, TaskStart};
 use crate::base::{catch_panic::contain, error::BoxError};
 use crate::event::protection::claim::MINUTE;
 use crate::hold::held_lease::ReleaseOnDrop;
 use crate::hold::renewal_thread::RenewalThread;
-use crate::lease::{request::Lease, term::Renewal, term::Term};
+use crate::lease::term::Renewal;
 use crate::observe::notice::{About, Step};
-use crate::observe::tell::trace::{self, Span, print_unless_logged, run_span};
+use crate::observe::tell::trace::Span;
 use crate::outcome::cancel::CancelReason;
+use crate::outcome::command_exit::CommandExit;
 use crate::outcome::fault::{Fault, Hook, HookFailure};
 use crate::outcome::no_retry::NoRetry;
 use crate::outcome::run_outcome::{Ended, OutcomeDetails, RunOutcome};
 use crate::outcome::run_record::RunId;
-use crate::outcome::{command_exit::CommandExit, release::Release, skip_reason::SkipReason};
-use crate::schedule::history::{LastSkip, RunningNow};
-use crate::schedule::report::Verdict;
+use crate::schedule::history::RunningNow;
 use crate::schedule::run_due::planned_run::PlannedRun;
 use crate::schedule::shutdown::shutdown_state::RunGuard;
 use crate::task::event_task::{Task, Work};
@@ -30,38 +31,22 @@ use crate::time::clock::moment::Moment;
 const BLOCKED: &str = "the caller of the schedule blocks the only thread of the task's runtime: use `run_due_async`, \
                        `run_minute_async`, `work_async` or `cli::run_async`";
 
-/// A planned run whose admission is not decided yet.
-pub(super) struct PendingRun<'a> {
-    pub(super) planned: &'a PlannedRun<'a>,
-    pub(super) span: Span,
-}
-
-/// A run that was admitted, with its lease and claim. When this value is dropped, the lease is released.
-pub(super) struct AdmittedRun {
-    pub(super) held: ReleaseOnDrop,
-    /// The details of the outcome that are known before the start: the wait in the queue, or the error of the store if
-    /// the run is unprotected.
-    pub(super) details: Option<Box<OutcomeDetails>>,
-}
-
 /// A run that was admitted, or that needs no admission. The value exists until the result of the run is recorded.
 pub(super) struct ActiveRun<'a> {
     pub(super) planned: &'a PlannedRun<'a>,
     pub(super) span: Span,
     run: Run,
-    held: ReleaseOnDrop,
+    pub(super) held: ReleaseOnDrop,
     stage: RunStage<'a>,
     /// The outcome so far.
-    outcome: RunOutcome,
+    pub(super) outcome: RunOutcome,
     /// Lets the shutdown wait for the task and its hooks.
     watched: Option<RunGuard<'a>>,
-    /// The start of the task, for the status. `None`: the `before` hooks have not ended.
-    running: Option<RunningNow>,
-    /// When the first attempt began.
-    began: Moment,
+    /// The start of the first attempt.
+    start: TaskStart,
     /// Whether the schedule no longer waits for the task, although the task may still be running. If so, the lease is
     /// not released, so that no other run starts before the lease ends.
-    is_abandoned: bool,
+    pub(super) is_abandoned: bool,
 }
 
 enum RunStage<'a> {
@@ -73,32 +58,17 @@ enum RunStage<'a> {
     Over,
 }
 
-impl<'a> PendingRun<'a> {
-    pub(super) fn new(planned: &'a PlannedRun<'a>) -> Self {
-        let instance = planned.context.schedule.instance.as_deref();
-        Self { planned, span: run_span(About::from(&planned.id), instance) }
-    }
-
-    /// Records that the run was skipped, with the reason.
-    pub(super) fn skip(self, reason: SkipReason) {
-        let Self { planned, span } = self;
-        let _in_span = span.enter();
-        let reason = reason.or_stuck(planned.event.stuck_after, planned.clock.now());
-        if let SkipReason::Overlapping(holder) = &reason {
-            planned.settle_overlapped(holder.as_ref());
-        }
-        let reason = planned.note_other_application(reason);
-        planned.enter(Verdict::Skipped(reason));
-    }
-}
-
 impl<'a> ActiveRun<'a> {
-    pub(super) fn new(PendingRun { planned, span }: PendingRun<'a>, admitted: AdmittedRun) -> Self {
-        let AdmittedRun { held, details } = admitted;
+    pub(super) fn new(
+        planned: &'a PlannedRun<'a>,
+        span: Span,
+        held: ReleaseOnDrop,
+        details: Option<Box<OutcomeDetails>>,
+    ) -> Self {
         let outcome = RunOutcome { token: held.token(), details, ..RunOutcome::NOT_STARTED };
         let run = Run { id: planned.id.clone(), lateness: planned.lateness, attempt: 1, held: Arc::clone(&held) };
-        let (stage, began) = (RunStage::Admitted, Moment::NEVER);
-        Self { planned, span, run, held, stage, outcome, watched: None, running: None, began, is_abandoned: false }
+        let (stage, start) = (RunStage::Admitted, (Moment::NEVER, DateTime::UNIX_EPOCH));
+        Self { planned, span, run, held, stage, outcome, watched: None, start, is_abandoned: false }
     }
 
     /// Performs the run, unless the process has begun to shut down since the admission. Returns whether the run now
@@ -149,43 +119,14 @@ impl<'a> ActiveRun<'a> {
         matches!(event.work, Work::Future(_)) && hooks_are_none && asks_no_store
     }
 
-    /// Ends the renewal of the lease. Returns the releases that the caller must request: the claim, if another server
-    /// can still run the occurrence because the task did not start; and the lease with its minimum hold, if there is a
-    /// lease to release.
-    pub(super) fn begin_release(&self) -> (Option<Lease>, Option<(Lease, Option<Term>)>) {
-        let is_unused = || !matches!(self.stage, RunStage::Over) || self.outcome.leaves_its_occurrence();
-        let lease = self.held.begin_release().filter(|_| !self.is_abandoned);
-        let claim = self.held.claim().filter(|_| is_unused() && !self.held.is_inherited());
-        // A run that did not start needs no minimum hold.
-        let lease = lease.map(|(lease, minimum_hold)| (lease, minimum_hold.filter(|_| !is_unused())));
-        (claim.cloned(), lease)
-    }
-
-    /// Records the result. `release` is the store's answer to the release of the lease, if the caller has sent the
-    /// release.
-    pub(super) fn conclude(&mut self, release: Option<Release>) {
-        let _in_span = self.span.enter();
-        self.held.disarm();
-        let verdict = match &self.stage {
-            RunStage::Over => {
-                let is_inherited = || !self.is_abandoned && self.held.is_inherited();
-                self.outcome.release = release.or_else(|| is_inherited().then_some(Release::Lost));
-                if let Some(release) = &self.outcome.release {
-                    // If the renewal thread has noticed the loss, it has already reported the loss.
-                    if self.outcome.lease_lost_at().is_none() && matches!(release, Release::Lost) {
-                        self.tell(&Step::LeaseLost { mutex: None, token: self.outcome.token });
-                    }
-                    self.tell(&Step::Released(release));
-                }
-                Verdict::Ran(mem::replace(&mut self.outcome, RunOutcome::NOT_STARTED))
-            }
-            RunStage::Admitted | RunStage::Awaits(_) => Verdict::Skipped(SkipReason::ShuttingDown),
-        };
-        self.planned.enter(verdict);
+    /// Returns whether the task and the hooks have ended. `false` before that, and for a run that was skipped because of a
+    /// shutdown.
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self.stage, RunStage::Over)
     }
 
     /// Notifies the observers of a step of this run.
-    fn tell(&self, step: &Step<'_>) {
+    pub(super) fn tell(&self, step: &Step<'_>) {
         let about = About { run: self.held.observed_run(), ..About::from(&self.planned.id) };
         self.planned.context.schedule.observers.tell(about, step);
     }
@@ -193,39 +134,35 @@ impl<'a> ActiveRun<'a> {
     /// Runs the `before` hooks and the task, while the caller holds the lease. If the process has begun to shut down,
     /// the run stays in its stage, and is skipped.
     fn begin(&mut self) {
-        let Self { planned, held, .. } = self;
-        let (PlannedRun { event, clock, context, .. }, token) = (*planned, self.outcome.token);
+        let (PlannedRun { event, clock, context, .. }, token) = (self.planned, self.outcome.token);
         if let Some(shutdown) = &context.schedule.shutdown {
             let Some(watched) = shutdown.watch(&self.run) else { return };
             self.watched = Some(watched);
         }
-        let took = held.decided_in();
-        self.tell(&Step::Admitted { token, took });
         self.held.enter_thread();
+        self.tell(&Step::Admitted { token, took: self.held.decided_in() });
         if let (Some(run), Some(limit)) = (self.held.observed_run(), event.failure_limit) {
             context.schedule.pause_if_it_fails(run, &event.name, limit);
         }
         let is_prepared = self.prepare();
-        self.began = clock.moment();
-        let RunId { occurrence, is_backfill, .. } = self.planned.id;
-        let running = RunningNow { occurrence, is_backfill, since: clock.now(), attempt: 1, token };
-        self.running = Some(running.clone());
+        let began = clock.moment();
+        self.start = (began, clock.now());
         // The lease may have ended, because observers, hooks or the wait for a thread took too long.
-        if self.note_loss(self.began) || !is_prepared {
+        if self.note_loss(began) || !is_prepared {
             return self.follow_up();
         }
-        let late = self.planned.lateness + self.began.since(context.began);
+        let late = self.planned.lateness + began.since(context.began);
         if self.planned.missed.is_some() {
             self.tell(&Step::CatchesUp(self.planned.lateness));
-        } else if late >= MINUTE && !is_backfill {
+        } else if late >= MINUTE && !self.planned.id.is_backfill {
             self.outcome.details_mut().started_late = Some(late);
         }
-        self.planned.history.started(running);
+        self.planned.history.started(self.running());
         self.tell(&Step::Started { token });
         // The timeout limits all attempts of the task together. At the timeout, the task is cancelled, and counts as
         // failed. If the task does not end then, a warning is logged. The hooks after the task have no timeout.
         if let Some(limit) = event.timeout {
-            let end = self.began.plus(limit);
+            let end = began.plus(limit);
             self.held.limit_task_until(end);
             RenewalThread::of(self.planned.store, clock).expect_end(&self.held, &self.planned.id, end);
         }
@@ -292,9 +229,8 @@ impl<'a> ActiveRun<'a> {
     /// Begins the next attempt, or lets the run wait for it, or ends the run because no attempt follows.
     #[cold]
     fn retry(&mut self, mut failed: FailedAttempt, waited: Option<RetryWait<'a>>) {
-        let (attempt, since) = (self.run.attempt(), self.running.as_ref().map(|running| running.since));
-        let begun = (self.began, since.expect("only a task that has begun is retried"));
-        let decision = self.planned.decide_on_attempt(&self.run, begun, &failed);
+        let attempt = self.run.attempt();
+        let decision = self.planned.decide_on_attempt(&self.run, self.start, &failed);
         let has_waited = waited.is_some();
         drop(waited); // The decision is made, so a test's clock may move on.
         if decision.is_ok() && !mem::replace(&mut failed.is_told, true) {
@@ -303,9 +239,9 @@ impl<'a> ActiveRun<'a> {
         }
         match decision {
             Ok(None) => {
+                self.planned.history.retried(&self.running());
                 self.run.attempt += 1;
                 self.outcome.details_mut().retries = attempt;
-                self.running.iter_mut().for_each(|running| self.planned.history.retried(running));
                 self.tell(&Step::AttemptStarted { attempt: self.run.attempt() });
                 self.attempt();
             }
@@ -323,7 +259,8 @@ impl<'a> ActiveRun<'a> {
 
     /// Records the end of the task, and runs the hooks after it.
     fn end_task(&mut self, fault: Option<Fault>, ended: Moment) {
-        let took = ended.since(self.began);
+        let (began, _) = self.start;
+        let took = ended.since(began);
         self.outcome.took = took;
         self.outcome.ended = match (self.planned.event.timeout, fault) {
             (Some(limit), fault) if limit <= took => Ended::TimedOut { limit, fault },
@@ -391,10 +328,20 @@ impl<'a> ActiveRun<'a> {
             self.note_loss(self.planned.clock.moment());
         }
         self.held.leave_thread();
-        if let Some(running) = &self.running {
-            self.planned.history.ended(running, &self.outcome);
-        }
+        self.planned.history.ended(&self.running(), &self.outcome);
         self.tell_end();
+    }
+
+    /// Returns the run for the status.
+    fn running(&self) -> RunningNow {
+        let RunId { occurrence, is_backfill, .. } = self.run.id;
+        RunningNow {
+            occurrence,
+            is_backfill,
+            since: self.start.1,
+            attempt: self.run.attempt,
+            token: self.outcome.token,
+        }
     }
 
     /// Reports the end of the run, on the thread that performed it.
@@ -407,37 +354,6 @@ impl<'a> ActiveRun<'a> {
 }
 
 impl PlannedRun<'_> {
-    /// Records the result, and notes it for `catch_up`. If the run was skipped, notifies the observers.
-    fn enter(&self, verdict: Verdict) {
-        if let Some(catch_up) = self.event.catch_up.as_ref().filter(|_| self.claim_window.is_some()) {
-            self.settle_occurrence(catch_up, &verdict);
-        }
-        self.compare_timetables(&verdict);
-        if let Verdict::Skipped(reason) = &verdict {
-            let RunId { occurrence, is_backfill, .. } = self.id;
-            self.history.skipped(LastSkip { occurrence, is_backfill, reason: reason.clone() });
-            self.tell(&Step::Skipped(reason));
-        }
-        if self.context.schedule.drops_reports && verdict.is_failure() {
-            print_unless_logged(self.entry(verdict.clone()));
-        }
-        let _ = self.verdict.set(verdict); // Each run has one result.
-    }
-
-    /// Compares the timetable of the event with that of the server that claimed the occurrence. Reports a difference
-    /// that has lasted for an hour.
-    fn compare_timetables(&self, verdict: &Verdict) {
-        let Some(own) = self.event.claimed_timetable.as_ref().filter(|_| self.claim_window.is_some()) else { return };
-        let claimed_by = match verdict {
-            Verdict::Ran(_) => None,
-            Verdict::Skipped(SkipReason::RanElsewhere(holder)) => holder.as_ref(),
-            Verdict::Skipped(_) => return,
-        };
-        if let Some(other) = self.history.compare_timetables(own, claimed_by, self.clock) {
-            trace::timetables_differ(&self.event.name, own, &other.timetable, &other.server);
-        }
-    }
-
     /// Runs the command so that it never outlives its lease: either the store keeps the lease until the command ends,
     /// or a watchdog ends the command.
     fn run_command(&self, command: &Command, run: &Run) -> (Option<Fault>, Option<CommandExit>) {

@@ -41,8 +41,7 @@ use std::mem;
 use std::sync::Arc;
 use std::thread::Scope;
 
-use super::one_run::{ActiveRun, AdmittedRun, PendingRun};
-use super::run_admission::{self, StoreRequest};
+use super::store_request::{AdmittedRun, PendingRun, StoreRequest, decide, take_best_answer};
 use super::workers::start_thread;
 use crate::base::catch_panic::contain;
 use crate::base::error::{MutexError, ask_store};
@@ -95,7 +94,8 @@ fn run_when_admitted(pending: PendingRun<'_>, wait: impl FnOnce() -> Result<Admi
     match admitted.unwrap_or_else(panicked) {
         Ok(admitted) => {
             let mut request = StoreRequest::default();
-            request.perform_here(ActiveRun::new(pending, admitted));
+            request.ready.push(pending.active(admitted));
+            request.perform_here();
             request.ask();
         }
         Err(reason) => pending.skip(reason),
@@ -134,16 +134,16 @@ fn ask_once(
 ) -> Result<Option<AdmittedRun>, SkipReason> {
     let PlannedRun { store, context, clock, .. } = planned;
     let (mut batch, mut unused) = (Batch::new(), Batch::new());
-    run_admission::add_admissions(planned, unless, &mut batch)?;
+    planned.add_admissions(unless, &mut batch)?;
     batch.ask(&*store.mutex);
     let answered = clock.moment();
     let failed = batch.admissions().iter().filter(|slot| slot.answer().is_none_or(Result::is_err));
     failed.map(|slot| slot.asked().request().owner()).for_each(unanswered);
-    let answer = run_admission::take_best_answer(planned, &mut batch, &mut 0).map_err(SkipReason::StoreUnavailable)?;
+    let answer = take_best_answer(planned, &mut batch, &mut 0).map_err(SkipReason::StoreUnavailable)?;
     if matches!(&answer, Admitted::Excluded(by) if unless.contains(by.name())) {
         return Ok(None);
     }
-    let decision = run_admission::decide(planned, Ok(answer), answered, &mut unused);
+    let decision = decide(planned, Ok(answer), answered, &mut unused);
     context.outages.carry_out(store, &mut unused);
     unused.log_releases();
     decision.map(Some)
@@ -254,7 +254,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         let mut names = [&self.queue.places, runs].concat();
         names.extend([waiter.clone()].into_iter().chain(claim.clone()));
         for race in 0..MOST_RACES {
-            run_admission::refuse_without_store(self.planned)?;
+            self.planned.refuse_without_store()?;
             let (running, mut held): (Vec<_>, Vec<_>) =
                 self.read(&names)?.into_iter().partition(|held| runs.contains(held.name()));
             if let Some(at) = held.iter().position(|held| Some(held.name()) == claim.as_ref()) {
@@ -287,7 +287,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         let place = self.planned.request(place.clone(), self.queue.term, self.planned.clock.moment());
         let waiter = place.with(waiter.clone(), self.queue.term);
         let owner = place.owner();
-        let admission = run_admission::unless_paused(self.planned, Admission::both(place, waiter));
+        let admission = self.planned.unless_paused(Admission::both(place, waiter));
         let Grant { lease, claim } = match admission.ask(&*store.mutex) {
             Ok(Admitted::Granted(grant)) => grant,
             Ok(Admitted::LeaseTaken(_) | Admitted::ClaimTaken(_)) => return Ok(None),

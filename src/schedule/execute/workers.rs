@@ -9,9 +9,9 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 
 use super::awaited_runs::AwaitedRuns;
 use super::one_run::ActiveRun;
-use super::run_admission::BATCH_SIZE;
 use crate::base::{catch_panic::contain, threads};
 use crate::observe::tell::trace;
+use crate::store::event_mutex::batch::BATCH_SIZE;
 use crate::time::clock::Clock;
 
 /// The largest number of worker threads of one loop.

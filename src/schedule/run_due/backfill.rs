@@ -18,12 +18,12 @@ use crate::event::protection::claim::BackfillClaims;
 use crate::lease::label::LONGEST;
 use crate::lease::name::{InvalidName, MutexName};
 use crate::outcome::skip_reason::SkipReason;
-use crate::schedule::execute::run_admission::BATCH_SIZE;
 use crate::schedule::execute::run_planned;
 use crate::schedule::report::{Entry, Report, Verdict, time_in};
 use crate::schedule::schedule::Schedule;
 use crate::schedule::schedule::registry::{Registry, UnknownEvent};
 use crate::schedule::shutdown::Shutdown;
+use crate::store::event_mutex::batch::BATCH_SIZE;
 use crate::store::event_mutex::{description::Scope, held::Names};
 use crate::time::{clock::shown::to_the_second, zone::Tick};
 

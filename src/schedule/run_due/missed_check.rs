@@ -12,10 +12,9 @@ use crate::event::protection::queue_markers;
 use crate::lease::{holder::Holder, name::MutexName, request::LeaseRequest, term::Term};
 use crate::observe::tell::trace;
 use crate::outcome::skip_reason::SkipReason;
-use crate::schedule::execute::run_admission::{self, BATCH_SIZE};
 use crate::schedule::report::Verdict;
 use crate::store::event_mutex::admission::{Admission, Admitted};
-use crate::store::event_mutex::batch::Batch;
+use crate::store::event_mutex::batch::{BATCH_SIZE, Batch};
 use crate::store::event_mutex::held::{Held, Names};
 
 /// The age at which the claim of another server becomes final. That server releases a younger claim if its task can't
@@ -28,7 +27,7 @@ const FINAL_AFTER: TimeDelta = TimeDelta::minutes(10);
 pub(crate) fn check_missed(candidates: Vec<PlannedRun<'_>>) -> Vec<PlannedRun<'_>> {
     let (mut missed, mut asked) = (Vec::new(), Vec::new());
     for planned in candidates {
-        match run_admission::ask_filters(&planned) {
+        match planned.ask_filters() {
             _ if planned.context.schedule.is_shutting_down() => planned.end_catch_up(),
             Ok(()) => asked.push(planned),
             Err(SkipReason::Filtered(_)) => planned.end_catch_up(),

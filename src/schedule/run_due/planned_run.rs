@@ -1,10 +1,13 @@
-//! The planned runs of a tick, and the context that they share.
+//! The planned runs of a tick, and the context that they share. A planned run has the checks before its start, and its
+//! requests to the store.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
+use crate::base::catch_panic::contain;
+use crate::event::filter::{Filter, named};
 use crate::event::protection::{claim::BackfillClaims, queue_markers::Queue};
 use crate::event::{catch_up::Missed, definition::Definition};
 use crate::lease::label::{BACKFILL, Label};
@@ -18,7 +21,7 @@ use crate::schedule::pause::pause_check::{PauseCheck, RECHECK_AFTER};
 use crate::schedule::report::{Entry, Verdict};
 use crate::schedule::schedule::{Schedule, registry::Registry};
 use crate::store::described_store::Store;
-use crate::store::event_mutex::admission::Admission;
+use crate::store::event_mutex::{admission::Admission, batch::Batch};
 use crate::task::future_task::RuntimeId;
 use crate::time::{clock::Clock, clock::moment::Moment, zone::Tick};
 
@@ -169,19 +172,6 @@ impl<'a> PlannedRun<'a> {
         }
     }
 
-    /// Returns the label of the run's requests. If the run makes a claim for the timetable, the label has the timetable,
-    /// so that other servers can compare it with their own.
-    fn label(&self) -> Option<Arc<Label>> {
-        let of_tick = &self.context.label;
-        match &self.event.claimed_timetable {
-            Some(timetable) if self.claim_window.is_some() => {
-                let timetable = Some(Arc::clone(timetable));
-                Some(Arc::new(Label { timetable, ..of_tick.as_deref().cloned().unwrap_or_default() }))
-            }
-            _ => of_tick.clone(),
-        }
-    }
-
     /// Makes the entry of the report.
     pub(crate) fn entry(&self, verdict: Verdict) -> Entry {
         let (event, zone) = (Arc::clone(&self.id.event), self.event.timetable.zone.clone());
@@ -195,15 +185,89 @@ impl<'a> PlannedRun<'a> {
         self.context.schedule.observers.tell(about, step);
     }
 
-    /// Returns a request to the run's store, for a lease, a claim or a marker of this name, that is sent after `now`. The
-    /// holder of the name then
-    /// shows the occurrence, unless the run was started by hand.
+    /// Returns a request to the run's store, for a lease, a claim or a marker of this name, that is sent after `now`.
+    /// The holder of the name then shows the occurrence, unless the run was started by hand.
     pub(crate) fn request(&self, name: MutexName, term: Term, now: Moment) -> LeaseRequest {
-        let request = LeaseRequest::by(Owner::unique(), name, term, now).labelled(self.label());
+        // With the timetable, other servers can compare it with their own.
+        let label = self.claim_window.and_then(|_| self.event.claim_label(self.context.label.as_ref()));
+        let label = label.or_else(|| self.context.label.clone());
+        let request = LeaseRequest::by(Owner::unique(), name, term, now).labelled(label);
         match self.context.started_by {
             StartedBy::Caller => request,
             StartedBy::Timetable | StartedBy::Backfill(_) => request.for_occurrence(self.id.occurrence),
         }
+    }
+
+    /// Adds the admissions of the run to the batch, right before the batch is sent. There is one admission for each slot
+    /// of the event, and the run needs only one grant. The store refuses the admissions while one of `places` is held.
+    /// Refuses a run after its claim window: another server may have run the occurrence or period, and that server's
+    /// claim may have expired. Then the store would grant the claim a second time.
+    pub(crate) fn add_admissions(&self, places: &[MutexName], batch: &mut Batch) -> Result<(), SkipReason> {
+        self.refuse_without_store()?;
+        let missed_by = if self.missed.is_some() { self.lateness } else { Duration::ZERO };
+        let now = self.clock.moment();
+        let waited = now.since(self.context.began);
+        if self.claim_window.is_some_and(|window| waited > window.saturating_sub(missed_by)) {
+            return Err(SkipReason::TooLate);
+        }
+        let protection = &self.event.protection;
+        // All admissions of the run have the same claim. A claim is granted only once, so the run gets only one slot.
+        let own_claim = || (protection.slots.len() > 1).then(|| protection.claim_of_one_attempt());
+        let claim = self.claim().or_else(own_claim);
+        for slot in &protection.slots {
+            let lease = protection.lease.map(|lease| self.request(slot.clone(), lease.term, now));
+            let admission = match (lease, &claim) {
+                (None, None) => continue,
+                (Some(lease), None) => Admission::lease_only(lease),
+                (None, Some((claim, term))) => Admission::claim_only(self.request(claim.clone(), *term, now)),
+                (Some(lease), Some((claim, term))) => {
+                    let claim = lease.with(claim.clone(), *term);
+                    Admission::both(lease, claim)
+                }
+            };
+            batch.admit(self.unless_paused(admission).unless_any(places));
+        }
+        Ok(())
+    }
+
+    /// Adds to `admission` the condition that no pause exists, if the store of the run has the pauses.
+    pub(crate) fn unless_paused(&self, admission: Admission) -> Admission {
+        let pauses = self.pauses.iter().filter(|_| self.admission_checks_pauses);
+        admission.unless_any(pauses.flatten())
+    }
+
+    /// Checks the shutdown, the pauses and the filters, before an admission is requested.
+    pub(crate) fn check_before_store(&self) -> Result<(), SkipReason> {
+        self.refuse_without_store()?;
+        // The filters of a missed occurrence were called by `check_missed`.
+        if self.missed.is_some() { Ok(()) } else { self.ask_filters() }
+    }
+
+    /// Refuses a run because of a shutdown or a pause, or because it is not known whether the run's occurrence was
+    /// missed.
+    pub(crate) fn refuse_without_store(&self) -> Result<(), SkipReason> {
+        if self.context.schedule.is_shutting_down() {
+            return Err(SkipReason::ShuttingDown);
+        }
+        if self.pauses.is_some() && !self.admission_checks_pauses {
+            self.look_for_pauses()?;
+        }
+        match &self.missed {
+            Some(Missed::Unknown(reason)) => Err(reason.clone()),
+            Some(Missed::Confirmed) | None => Ok(()),
+        }
+    }
+
+    /// Calls the filters in their order, until one refuses.
+    pub(crate) fn ask_filters(&self) -> Result<(), SkipReason> {
+        let filters = &self.event.filters;
+        for (at, filter) in filters.iter().enumerate() {
+            let is_ignored = self.context.past_filters && !matches!(filter, Filter::OtherEnvironment(_));
+            if !is_ignored && !contain(|| filter.allows(&self.tick)).map_err(SkipReason::FilterPanicked)? {
+                return Err(SkipReason::Filtered(named(filters, at).into()));
+            }
+        }
+        Ok(())
     }
 
     /// Returns `reason`, with a note if the holder in `reason` belongs to another application. If the name of the mutex

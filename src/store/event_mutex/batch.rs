@@ -9,6 +9,9 @@ use crate::lease::{request::Lease, term::Term};
 use crate::observe::tell::trace;
 use crate::outcome::release::Release;
 
+/// The largest number of admissions in one request of a schedule.
+pub(crate) const BATCH_SIZE: usize = 100;
+
 /// The releases and the admissions of one call of [`EventMutex::carry_out`](crate::EventMutex::carry_out).
 ///
 /// ```

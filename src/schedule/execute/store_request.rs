@@ -1,62 +1,63 @@
-//! The admission of runs: the check of pauses and filters, one request to the store for leases and claims together, and
-//! the decision about each run. The request also has the releases of ended runs.
+//! The requests of a loop to a store: the admissions of runs, with leases and claims, and the releases of ended runs. This
+//! file also has the decision about each run, and the record of its result. `run_due/planned_run.rs` makes the admissions.
 
 use std::mem;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::awaited_runs::await_here;
-use super::one_run::{ActiveRun, AdmittedRun, PendingRun};
-use crate::base::catch_panic::contain;
+use super::one_run::ActiveRun;
 use crate::base::error::MutexError;
-use crate::event::catch_up::Missed;
 use crate::event::definition::Definition;
-use crate::event::filter::{Filter, named};
 use crate::event::protection::OutagePolicy;
 use crate::hold::held_lease::{HeldBy, HeldLease, ReleaseOnDrop};
 use crate::hold::renewal_thread::RenewalThread;
-use crate::lease::{name::MutexName, request::Lease};
-use crate::observe::notice::Step;
-use crate::outcome::{run_outcome::OutcomeDetails, skip_reason::SkipReason};
+use crate::observe::notice::{About, Step};
+use crate::observe::tell::trace::{self, Span, print_unless_logged, run_span};
+use crate::outcome::{release::Release, run_outcome::OutcomeDetails, run_outcome::RunOutcome};
+use crate::outcome::{run_record::RunId, skip_reason::SkipReason};
+use crate::schedule::history::LastSkip;
+use crate::schedule::report::Verdict;
 use crate::schedule::run_due::planned_run::PlannedRun;
-use crate::store::event_mutex::admission::{Admission, Admitted, Grant};
+use crate::store::event_mutex::admission::{Admitted, Grant};
 use crate::store::event_mutex::batch::Batch;
 use crate::time::clock::moment::Moment;
 
-/// The largest number of admissions in one request.
-pub(crate) const BATCH_SIZE: usize = 100;
-
-/// Checks the shutdown, the pauses and the filters, before an admission is requested.
-pub(super) fn check_before_store(planned: &PlannedRun<'_>) -> Result<(), SkipReason> {
-    refuse_without_store(planned)?;
-    // The filters of a missed occurrence were called by `check_missed`.
-    if planned.missed.is_some() { Ok(()) } else { ask_filters(planned) }
+/// A planned run whose admission is not decided yet.
+pub(super) struct PendingRun<'a> {
+    pub(super) planned: &'a PlannedRun<'a>,
+    pub(super) span: Span,
 }
 
-/// Refuses a run because of a shutdown or a pause, or because it is not known whether the run's occurrence was missed.
-pub(super) fn refuse_without_store(planned: &PlannedRun<'_>) -> Result<(), SkipReason> {
-    if planned.context.schedule.is_shutting_down() {
-        return Err(SkipReason::ShuttingDown);
-    }
-    if planned.pauses.is_some() && !planned.admission_checks_pauses {
-        planned.look_for_pauses()?;
-    }
-    match &planned.missed {
-        Some(Missed::Unknown(reason)) => Err(reason.clone()),
-        Some(Missed::Confirmed) | None => Ok(()),
-    }
+/// A run that was admitted, with its lease and claim. When this value is dropped, the lease is released.
+pub(super) struct AdmittedRun {
+    held: ReleaseOnDrop,
+    /// The details of the outcome that are known before the start: the wait in the queue, or the error of the store if
+    /// the run is unprotected.
+    pub(super) details: Option<Box<OutcomeDetails>>,
 }
 
-/// Calls the filters in their order, until one refuses.
-pub(crate) fn ask_filters(planned: &PlannedRun<'_>) -> Result<(), SkipReason> {
-    let filters = &planned.event.filters;
-    for (at, filter) in filters.iter().enumerate() {
-        let is_ignored = planned.context.past_filters && !matches!(filter, Filter::OtherEnvironment(_));
-        if !is_ignored && !contain(|| filter.allows(&planned.tick)).map_err(SkipReason::FilterPanicked)? {
-            return Err(SkipReason::Filtered(named(filters, at).into()));
+impl<'a> PendingRun<'a> {
+    pub(super) fn new(planned: &'a PlannedRun<'a>) -> Self {
+        let instance = planned.context.schedule.instance.as_deref();
+        Self { planned, span: run_span(About::from(&planned.id), instance) }
+    }
+
+    /// Returns the run that may start now.
+    pub(super) fn active(self, AdmittedRun { held, details }: AdmittedRun) -> ActiveRun<'a> {
+        ActiveRun::new(self.planned, self.span, held, details)
+    }
+
+    /// Records that the run was skipped, with the reason.
+    pub(super) fn skip(self, reason: SkipReason) {
+        let Self { planned, span } = self;
+        let _in_span = span.enter();
+        let reason = reason.or_stuck(planned.event.stuck_after, planned.clock.now());
+        if let SkipReason::Overlapping(holder) = &reason {
+            planned.settle_overlapped(holder.as_ref());
         }
+        let reason = planned.note_other_application(reason);
+        planned.enter(Verdict::Skipped(reason));
     }
-    Ok(())
 }
 
 /// The next request of a loop to one store: releases of runs that have ended, and admissions of the next runs.
@@ -65,14 +66,13 @@ pub(super) struct StoreRequest<'a> {
     batch: Batch,
     /// The runs whose leases the batch releases, in this order.
     releasing: Vec<ActiveRun<'a>>,
-    /// The claims of ended runs whose tasks did not start. The batch releases these claims, too.
-    unused_claims: Vec<Lease>,
     /// The runs that request an admission.
     admitting: Vec<PendingRun<'a>>,
-    /// The releases of leases and claims that the store has just granted, but that no run uses.
+    /// The releases of leases and claims that no run uses: of grants that came too late, and of ended runs whose tasks did
+    /// not start. They are a second request.
     unused: Batch,
     /// One of the runs: the request goes to the store of this run. `None`: the request is empty.
-    of: Option<&'a PlannedRun<'a>>,
+    pub(super) of: Option<&'a PlannedRun<'a>>,
     /// The runs that the loop may start now.
     pub(super) ready: Vec<ActiveRun<'a>>,
     pub(super) refused: Vec<(PendingRun<'a>, SkipReason)>,
@@ -84,38 +84,46 @@ impl<'a> StoreRequest<'a> {
         self.admitting.iter().map(|pending| pending.planned.event.protection.slots.len()).sum()
     }
 
-    /// Returns whether this request can contain the admission of `run`: the request is empty, or goes to the run's
-    /// store.
-    pub(super) fn may_include(&self, run: &PlannedRun<'_>) -> bool {
-        self.of.is_none_or(|of| of.store.id == run.store.id)
-    }
-
-    /// Adds the admission of this run to the request.
+    /// Adds the admission of this run to the request. A run that needs no admission is ready at once.
     pub(super) fn admit(&mut self, pending: PendingRun<'a>) {
-        self.of = Some(pending.planned);
-        self.admitting.push(pending);
+        let planned = pending.planned;
+        if planned.asks_store {
+            self.of = Some(planned);
+            self.admitting.push(pending);
+        } else {
+            self.ready.push(pending.active(begin_run(planned, None, planned.context.began)));
+        }
     }
 
-    /// Performs a run on this thread until its task and its hooks have ended. Then adds its release to the request.
-    pub(super) fn perform_here(&mut self, mut run: ActiveRun<'a>) {
-        while run.perform() {
-            run = await_here(run);
+    /// Performs the ready runs on this thread, one after another, until their tasks and hooks have ended. Adds their
+    /// releases to the request.
+    pub(super) fn perform_here(&mut self) {
+        while let Some(mut run) = self.ready.pop() {
+            while run.perform() {
+                run = await_here(run);
+            }
+            self.release(run);
         }
-        self.release(run);
     }
 
     /// Adds the release of a run to the request. A run without a lease needs no release, so its result is recorded at
     /// once.
     pub(super) fn release(&mut self, mut ended: ActiveRun<'a>) {
-        let (unused_claim, lease) = ended.begin_release();
-        if unused_claim.is_some() || lease.is_some() {
+        let lease = ended.held.begin_release().filter(|_| !ended.is_abandoned);
+        // If the task did not start, the run needs no minimum hold, and another server can still run the occurrence.
+        let is_unused = !ended.is_over() || ended.outcome.leaves_its_occurrence();
+        if is_unused
+            && let Some(claim) = ended.held.claim()
+            && !ended.held.is_inherited()
+        {
             self.of = Some(ended.planned);
+            self.unused.release(claim.clone());
         }
-        self.unused_claims.extend(unused_claim);
         match lease {
             None => ended.conclude(None),
             Some((lease, minimum_hold)) => {
-                self.batch.add_release(lease, minimum_hold);
+                self.of = Some(ended.planned);
+                self.batch.add_release(lease, minimum_hold.filter(|_| !is_unused));
                 self.releasing.push(ended);
             }
         }
@@ -126,7 +134,6 @@ impl<'a> StoreRequest<'a> {
     pub(super) fn ask(&mut self) {
         let Some(PlannedRun { store, clock, context, .. }) = self.of.take() else { return };
         let _still = clock.stand_still();
-        self.unused_claims.drain(..).for_each(|claim| self.batch.release(claim));
         self.add_all_admissions();
         context.outages.carry_out(store, &mut self.batch);
         let answered = clock.moment();
@@ -134,7 +141,7 @@ impl<'a> StoreRequest<'a> {
         self.take_answers(answered);
         self.conclude_releases();
         self.batch.clear();
-        // Unused grants, for example those that came too late, are released before any run starts.
+        // Unused leases and claims are released before any run starts.
         if !self.unused.is_empty() {
             context.outages.carry_out(store, &mut self.unused);
             self.unused.log_releases();
@@ -146,7 +153,7 @@ impl<'a> StoreRequest<'a> {
     fn add_all_admissions(&mut self) {
         let mut at = 0;
         while let Some(pending) = self.admitting.get(at) {
-            match add_admissions(pending.planned, pending.planned.places, &mut self.batch) {
+            match pending.planned.add_admissions(pending.planned.places, &mut self.batch) {
                 Ok(()) => at += 1,
                 Err(reason) => self.refused.push((self.admitting.remove(at), reason)),
             }
@@ -163,7 +170,7 @@ impl<'a> StoreRequest<'a> {
                 decide(planned, answer, answered, &mut self.unused)
             });
             match decision {
-                Ok(admitted) => self.ready.push(ActiveRun::new(pending, admitted)),
+                Ok(admitted) => self.ready.push(pending.active(admitted)),
                 Err(reason) => self.refused.push((pending, reason)),
             }
         }
@@ -171,57 +178,12 @@ impl<'a> StoreRequest<'a> {
 
     /// Records the results of the released runs.
     fn conclude_releases(&mut self) {
-        let released = self.releasing.len();
         for (at, run) in self.releasing.iter_mut().enumerate() {
             let release = run.span.in_scope(|| self.batch.take_release(at));
             run.conclude(Some(release));
         }
         self.releasing.clear();
-        // No run waits for the answer to the release of an unused claim.
-        (released..self.batch.releases().len()).for_each(|at| drop(self.batch.take_release(at)));
     }
-}
-
-/// Adds the admissions of a run to the batch, right before the batch is sent. There is one admission for each slot of
-/// the event, and the run needs only one grant. The store refuses the admissions while one of `places` is held. Refuses
-/// a run after its claim window: another server may have run the occurrence or period, and that server's claim may have
-/// expired. Then the store would grant the claim a second time.
-pub(super) fn add_admissions(
-    planned: &PlannedRun<'_>,
-    places: &[MutexName],
-    batch: &mut Batch,
-) -> Result<(), SkipReason> {
-    refuse_without_store(planned)?;
-    let missed_by = if planned.missed.is_some() { planned.lateness } else { Duration::ZERO };
-    let now = planned.clock.moment();
-    let waited = now.since(planned.context.began);
-    if planned.claim_window.is_some_and(|window| waited > window.saturating_sub(missed_by)) {
-        return Err(SkipReason::TooLate);
-    }
-    let protection = &planned.event.protection;
-    // All admissions of the run have the same claim. A claim is granted only once, so the run gets only one slot.
-    let own_claim = || (protection.slots.len() > 1).then(|| protection.claim_of_one_attempt());
-    let claim = planned.claim().or_else(own_claim);
-    for slot in &protection.slots {
-        let lease = protection.lease.map(|lease| planned.request(slot.clone(), lease.term, now));
-        let admission = match (lease, &claim) {
-            (None, None) => continue,
-            (Some(lease), None) => Admission::lease_only(lease),
-            (None, Some((claim, term))) => Admission::claim_only(planned.request(claim.clone(), *term, now)),
-            (Some(lease), Some((claim, term))) => {
-                let claim = lease.with(claim.clone(), *term);
-                Admission::both(lease, claim)
-            }
-        };
-        batch.admit(unless_paused(planned, admission).unless_any(places));
-    }
-    Ok(())
-}
-
-/// Adds to `admission` the condition that no pause exists, if the store of the run has the pauses.
-pub(super) fn unless_paused(planned: &PlannedRun<'_>, admission: Admission) -> Admission {
-    let pauses = planned.pauses.iter().filter(|_| planned.admission_checks_pauses);
-    admission.unless_any(pauses.flatten())
 }
 
 /// Takes the best answer to the admissions of a run, which begin at the index `at` of the batch, and moves `at` to the
@@ -326,12 +288,59 @@ fn begin_run(planned: &PlannedRun<'_>, grant: Option<Grant>, now: Moment) -> Adm
         held.by = HeldBy::ReplaceableRun;
     }
     held.observed = planned.context.schedule.observers.of_run(&planned.id, held.owner());
-    let held = ReleaseOnDrop::new(Arc::clone(&planned.store.mutex), Arc::new(held));
-    AdmittedRun { held, details: None }
+    AdmittedRun { held: ReleaseOnDrop::new(Arc::clone(&planned.store.mutex), held), details: None }
 }
 
-/// Begins a run that needs no admission.
-pub(super) fn begin_unasked(pending: PendingRun<'_>) -> ActiveRun<'_> {
-    let admitted = begin_run(pending.planned, None, pending.planned.context.began);
-    ActiveRun::new(pending, admitted)
+impl ActiveRun<'_> {
+    /// Records the result. `release` is the store's answer to the release of the lease, if the loop has sent the release.
+    fn conclude(&mut self, release: Option<Release>) {
+        let _in_span = self.span.enter();
+        self.held.disarm();
+        if !self.is_over() {
+            return self.planned.enter(Verdict::Skipped(SkipReason::ShuttingDown));
+        }
+        let is_inherited = || !self.is_abandoned && self.held.is_inherited();
+        self.outcome.release = release.or_else(|| is_inherited().then_some(Release::Lost));
+        if let Some(release) = &self.outcome.release {
+            // If the renewal thread has noticed the loss, it has already reported the loss.
+            if self.outcome.lease_lost_at().is_none() && matches!(release, Release::Lost) {
+                self.tell(&Step::LeaseLost { mutex: None, token: self.outcome.token });
+            }
+            self.tell(&Step::Released(release));
+        }
+        self.planned.enter(Verdict::Ran(mem::replace(&mut self.outcome, RunOutcome::NOT_STARTED)));
+    }
+}
+
+impl PlannedRun<'_> {
+    /// Records the result, and notes it for `catch_up`. If the run was skipped, notifies the observers.
+    fn enter(&self, verdict: Verdict) {
+        if let Some(catch_up) = self.event.catch_up.as_ref().filter(|_| self.claim_window.is_some()) {
+            self.settle_occurrence(catch_up, &verdict);
+        }
+        self.compare_timetables(&verdict);
+        if let Verdict::Skipped(reason) = &verdict {
+            let RunId { occurrence, is_backfill, .. } = self.id;
+            self.history.skipped(LastSkip { occurrence, is_backfill, reason: reason.clone() });
+            self.tell(&Step::Skipped(reason));
+        }
+        if self.context.schedule.drops_reports && verdict.is_failure() {
+            print_unless_logged(self.entry(verdict.clone()));
+        }
+        let _ = self.verdict.set(verdict); // Each run has one result.
+    }
+
+    /// Compares the timetable of the event with that of the server that claimed the occurrence. Reports a difference
+    /// that has lasted for an hour.
+    fn compare_timetables(&self, verdict: &Verdict) {
+        let Some(own) = self.event.claimed_timetable.as_ref().filter(|_| self.claim_window.is_some()) else { return };
+        let claimed_by = match verdict {
+            Verdict::Ran(_) => None,
+            Verdict::Skipped(SkipReason::RanElsewhere(holder)) => holder.as_ref(),
+            Verdict::Skipped(_) => return,
+        };
+        if let Some(other) = self.history.compare_timetables(own, claimed_by, self.clock) {
+            trace::timetables_differ(&self.event.name, own, &other.timetable, &other.server);
+        }
+    }
 }
