@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::change_signal::sleep_until;
-use super::held_lease::{HeldLease, ReleaseOnDrop};
+use super::held_lease::{HeldBy, HeldLease, ReleaseOnDrop};
 use super::renewal_thread::RenewalThread;
 use crate::base::error::MutexError;
 use crate::lease::name::MutexName;
@@ -209,7 +209,8 @@ impl LeaseGuard {
         renewal: Renewal,
     ) -> Result<Option<Self>, MutexError> {
         let (renewal_thread, now) = (RenewalThread::of(store, clock), clock.moment());
-        let held = HeldLease::for_guard(clock, lease.clone(), now);
+        let grant = Some(Grant::of(lease.clone()));
+        let held = HeldLease::new(clock.clone(), grant, now, None, Duration::ZERO, HeldBy::Guard, None);
         let held = ReleaseOnDrop::new(Arc::clone(&store.mutex), held);
         if lease.deadline() <= now {
             return Err(MutexError::granted_too_late(format!("admit {}", lease.name())));

@@ -120,51 +120,46 @@ impl HeldState {
 }
 
 impl HeldLease {
-    /// Makes the value for a run, from the lease and claim that the store granted.
+    /// Makes the value from the lease and claim that the store granted. A guard has only one reason to stop: the loss of
+    /// its lease.
     pub(crate) fn new(
         clock: Clock,
         grant: Option<Grant>,
         granted_at: Moment,
         minimum_hold: Option<Term>,
         stopping: Duration,
-    ) -> Self {
+        by: HeldBy,
+        observed: Option<Box<RunObservers>>,
+    ) -> Arc<Self> {
         let lease = grant.as_ref().and_then(Grant::lease);
         let until = lease.map_or(Moment::NEVER, |lease| lease.deadline().minus(stopping));
-        let state = HeldState {
-            lease: LeaseState::HeldUntil(until),
-            loss_is_reported: false,
-            is_renewing: false,
-            timeout: Moment::NEVER,
-            drained_by: Moment::NEVER,
-            exit_by: Moment::NEVER,
-            exit_signal: None,
-            stop_request: None,
-            cancel_is_reported: false,
-        };
-        Self {
+        Arc::new(Self {
             clock,
             grant,
             granted_at,
             minimum_hold,
             stopping,
             thread: AtomicUsize::new(NO_THREAD),
-            state: Mutex::new(state),
+            state: Mutex::new(HeldState {
+                lease: LeaseState::HeldUntil(until),
+                loss_is_reported: false,
+                is_renewing: false,
+                timeout: Moment::NEVER,
+                drained_by: Moment::NEVER,
+                exit_by: Moment::NEVER,
+                exit_signal: None,
+                stop_request: None,
+                cancel_is_reported: by == HeldBy::Guard,
+            }),
             signal: OnceLock::new(),
-            observed: None,
-            by: HeldBy::Run,
-        }
-    }
-
-    /// Makes the value for a guard. A guard has only one reason to stop: the loss of its lease.
-    pub(crate) fn for_guard(clock: &Clock, lease: Lease, granted_at: Moment) -> Self {
-        let held = Self::new(clock.clone(), Some(Grant::of(lease)), granted_at, None, Duration::ZERO);
-        held.state().cancel_is_reported = true;
-        Self { by: HeldBy::Guard, ..held }
+            observed,
+            by,
+        })
     }
 
     /// Returns the id of the run, if the run has observers.
     pub(crate) fn observed_run(&self) -> Option<Owner> {
-        self.observed.as_ref().map(|observed| observed.owner)
+        Some(self.observed.as_ref()?.owner)
     }
 
     pub(crate) fn observers(&self) -> &Observers {
@@ -182,12 +177,12 @@ impl HeldLease {
 
     /// Returns how long the store took to grant the lease or the claim. Zero: there is no grant.
     pub(crate) fn decided_in(&self) -> Duration {
-        let granted = self.lease().or(self.claim());
+        let granted = self.grant.as_ref().and_then(Grant::lease_or_claim);
         granted.map_or(Duration::ZERO, |granted| self.granted_at.since(granted.asked_at()))
     }
 
     pub(crate) fn owner(&self) -> Option<Owner> {
-        self.lease().or(self.claim()).map(Lease::owner)
+        self.grant.as_ref().and_then(Grant::lease_or_claim).map(Lease::owner)
     }
 
     pub(crate) fn token(&self) -> Option<FencingToken> {
@@ -398,8 +393,8 @@ pub(crate) struct ReleaseOnDrop {
 }
 
 impl ReleaseOnDrop {
-    pub(crate) fn new(store: Arc<dyn EventMutex>, held: HeldLease) -> Self {
-        Self { store, held: Arc::new(held), granted_to: Process::this(), is_armed: true }
+    pub(crate) fn new(store: Arc<dyn EventMutex>, held: Arc<HeldLease>) -> Self {
+        Self { store, held, granted_to: Process::this(), is_armed: true }
     }
 
     /// Disables the release on drop, because the caller releases the lease.
@@ -473,4 +468,17 @@ pub(crate) use crate::base::system::this_thread;
 #[cfg(not(unix))]
 pub(crate) fn this_thread() -> usize {
     NO_THREAD
+}
+
+#[cfg(test)]
+impl HeldLease {
+    /// Makes the value for a run without observers.
+    pub(crate) fn for_test(
+        clock: &Clock,
+        grant: Option<Grant>,
+        minimum_hold: Option<Term>,
+        stopping: Duration,
+    ) -> Arc<Self> {
+        Self::new(clock.clone(), grant, clock.moment(), minimum_hold, stopping, HeldBy::Run, None)
+    }
 }

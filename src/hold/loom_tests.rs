@@ -353,7 +353,7 @@ fn two_signals_are_both_handled_and_the_thread_of_one_stays() {
 fn granted(clock: &Clock) -> Arc<HeldLease> {
     let (name, term) = (MutexName::lease("reports").expect("a name"), Term::new(TERM).expect("a term"));
     let lease = LeaseRequest::new(name, term, clock).granted(FencingToken::new(1));
-    Arc::new(HeldLease::new(clock.clone(), Some(Grant::of(lease)), clock.moment(), None, Duration::ZERO))
+    HeldLease::for_test(clock, Some(Grant::of(lease)), None, Duration::ZERO)
 }
 
 /// A thread that sleeps until it is woken.

@@ -309,7 +309,7 @@ mod tests {
     fn a_thread_that_panicked_is_missed() {
         let timer = TimerThread::new(Plan::default());
         let clock = Clock::system();
-        let held = Arc::new(HeldLease::new(clock.clone(), None, clock.moment(), None, Duration::ZERO));
+        let held = HeldLease::for_test(&clock, None, None, Duration::ZERO);
         let id = RunId { event: "reports".into(), occurrence: chrono::DateTime::UNIX_EPOCH, is_backfill: false };
         let due =
             |plan: &mut Plan| (plan.add_timeout(&held, &id, Moment::BEGINNING, Moment::NEVER), Some(Moment::BEGINNING));
@@ -336,7 +336,7 @@ mod tests {
         let (name, term) = (MutexName::lease("reports").unwrap(), Term::new(Duration::from_secs(60)).unwrap());
         let lease = store.mutex.create(&LeaseRequest::new(name, term, &clock)).unwrap().expect("it is free");
         let grant = Some(Grant::of(lease));
-        let run = Arc::new(HeldLease::new(clock.clone(), grant, clock.moment(), None, Duration::ZERO));
+        let run = HeldLease::for_test(&clock, grant, None, Duration::ZERO);
         let renewal_thread = RenewalThread::of(&store, &clock);
         renewal_thread.keep(&store, &run, Renewal::WhileItRuns).expect("no other owner holds the name");
         let (sender, woken) = channel();

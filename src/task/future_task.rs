@@ -287,10 +287,10 @@ mod tests {
         let mut task = FutureTask::new(never_ending);
         let spawn = move |future| spawned.send(future).expect("the receiver is there");
         task.runtime = Some(Runtime::new(RuntimeId(1), spawn));
-        let began = clock.moment();
-        let held = HeldLease::new(clock, Some(Grant::of(lease)), began, None, Duration::from_secs(5) + ENDING_TAKES);
+        let stopping = Duration::from_secs(5) + ENDING_TAKES;
+        let held = HeldLease::for_test(&clock, Some(Grant::of(lease)), None, stopping);
         let id = RunId { event: "reports".into(), occurrence: DateTime::UNIX_EPOCH, is_backfill: false };
-        let run = Run { id, lateness: Duration::ZERO, attempt: 1, held: Arc::new(held) };
+        let run = Run { id, lateness: Duration::ZERO, attempt: 1, held };
         let (ended, end) = channel();
         let on_end = move |end| ended.send(end).expect("the receiver is there");
         task.start(&run, &Span::current(), Waker::noop(), on_end);

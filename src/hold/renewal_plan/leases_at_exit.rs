@@ -133,8 +133,7 @@ mod tests {
         let clock = Clock::system();
         let name = MutexName::lease("reports").expect("a name");
         let lease = LeaseRequest::new(name, Term::MAX, &clock).granted(FencingToken::new(1));
-        let held =
-            HeldLease::new(clock.clone(), Some(Grant::of(lease)), clock.moment(), Some(Term::MAX), Duration::ZERO);
+        let held = HeldLease::for_test(&clock, Some(Grant::of(lease)), Some(Term::MAX), Duration::ZERO);
         ExitRelease::default().release(&held);
         assert!(held.was_released() && held.minimum_hold_left().is_some());
     }
@@ -146,7 +145,7 @@ mod tests {
             let name = MutexName::lease(name).expect("a name");
             let lease = LeaseRequest::new(name, Term::MAX, &clock).granted(FencingToken::new(1));
             let grant = Some(Grant::of(lease));
-            Arc::new(HeldLease::new(clock.clone(), grant, clock.moment(), at_least, Duration::ZERO))
+            HeldLease::for_test(&clock, grant, at_least, Duration::ZERO)
         };
         for (panics, expected) in [(false, 1), (true, 3)] {
             let (now, mut release) = (clock.moment(), ExitRelease::default());

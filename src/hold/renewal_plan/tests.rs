@@ -224,12 +224,9 @@ impl World {
         let stopping = [Duration::ZERO, term.get() / 4][self.random.usize(..2)];
         let (began, grant) = (self.now(), Grant::of(lease.clone()));
         let held_for = at_least.and_then(|at_least| Term::new(at_least).ok());
-        let mut held = HeldLease::new(self.clock.clone(), Some(grant), began, held_for, stopping);
         let is_replaceable = self.random.u8(..3) == 0;
-        if is_replaceable {
-            held.by = HeldBy::ReplaceableRun;
-        }
-        let run = Arc::new(held);
+        let by = if is_replaceable { HeldBy::ReplaceableRun } else { HeldBy::Run };
+        let run = HeldLease::new(self.clock.clone(), Some(grant), began, held_for, stopping, by, None);
         let id =
             RunId { event: lease.owner().to_string().into(), occurrence: DateTime::UNIX_EPOCH, is_backfill: false };
         let due = self.plan.keep(&run, no_store(), renewal, false).1.expect("it has a lease");
@@ -627,7 +624,7 @@ fn granted(plan: &mut Plan, name: &str, term: Duration, clock: &Clock) -> Arc<He
     let (name, term) = (MutexName::lease(name).expect("a name"), Term::new(term).expect("a term"));
     let lease = LeaseRequest::new(name, term, clock).granted(FencingToken::new(1));
     let grant = Some(Grant::of(lease.clone()));
-    let run = Arc::new(HeldLease::new(clock.clone(), grant, clock.moment(), None, Duration::ZERO));
+    let run = HeldLease::for_test(clock, grant, None, Duration::ZERO);
     plan.keep(&run, no_store(), Renewal::WhileItRuns, false).1.expect("it has a lease");
     run
 }

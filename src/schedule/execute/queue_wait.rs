@@ -287,7 +287,8 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         let place = self.planned.request(place.clone(), self.queue.term, self.planned.clock.moment());
         let waiter = place.with(waiter.clone(), self.queue.term);
         let owner = place.owner();
-        let admission = self.planned.unless_paused(Admission::both(place, waiter));
+        let mut admission = Admission::both(place, waiter);
+        self.planned.exclude_pauses(&mut admission);
         let Grant { lease, claim } = match admission.ask(&*store.mutex) {
             Ok(Admitted::Granted(grant)) => grant,
             Ok(Admitted::LeaseTaken(_) | Admitted::ClaimTaken(_)) => return Ok(None),

@@ -11,6 +11,7 @@ use crate::event::definition::Definition;
 use crate::event::protection::OutagePolicy;
 use crate::hold::held_lease::{HeldBy, HeldLease, ReleaseOnDrop};
 use crate::hold::renewal_thread::RenewalThread;
+use crate::lease::request::Lease;
 use crate::observe::notice::{About, Step};
 use crate::observe::tell::trace::{self, Span, print_unless_logged, run_span};
 use crate::outcome::{release::Release, run_outcome::OutcomeDetails, run_outcome::RunOutcome};
@@ -98,11 +99,13 @@ impl<'a> StoreRequest<'a> {
     /// Performs the ready runs on this thread, one after another, until their tasks and hooks have ended. Adds their
     /// releases to the request.
     pub(super) fn perform_here(&mut self) {
-        while let Some(mut run) = self.ready.pop() {
-            while run.perform() {
-                run = await_here(run);
+        while !self.ready.is_empty() {
+            if let Some(ended) = self.ready.pop_if(|run| !run.perform()) {
+                self.release(ended);
+            } else {
+                let waiting = self.ready.pop();
+                self.ready.extend(waiting.map(await_here));
             }
-            self.release(run);
         }
     }
 
@@ -142,11 +145,9 @@ impl<'a> StoreRequest<'a> {
         self.conclude_releases();
         self.batch.clear();
         // Unused leases and claims are released before any run starts.
-        if !self.unused.is_empty() {
-            context.outages.carry_out(store, &mut self.unused);
-            self.unused.log_releases();
-            self.unused.clear();
-        }
+        context.outages.carry_out(store, &mut self.unused);
+        self.unused.log_releases();
+        self.unused.clear();
     }
 
     /// Adds the admissions right before the request is sent, because the terms of their leases begin now.
@@ -282,13 +283,14 @@ fn accept_grant(
 }
 
 fn begin_run(planned: &PlannedRun<'_>, grant: Option<Grant>, now: Moment) -> AdmittedRun {
-    let at_least = planned.event.protection.lease.and_then(|terms| terms.at_least);
-    let mut held = HeldLease::new(planned.clock.clone(), grant, now, at_least, planned.event.stopping);
-    if planned.event.protection.queue.as_ref().is_some_and(|queue| queue.replaces) {
-        held.by = HeldBy::ReplaceableRun;
-    }
-    held.observed = planned.context.schedule.observers.of_run(&planned.id, held.owner());
-    AdmittedRun { held: ReleaseOnDrop::new(Arc::clone(&planned.store.mutex), held), details: None }
+    let Definition { protection, stopping, store, .. } = planned.event;
+    let at_least = protection.lease.and_then(|terms| terms.at_least);
+    let is_replaceable = protection.queue.as_ref().is_some_and(|queue| queue.replaces);
+    let by = if is_replaceable { HeldBy::ReplaceableRun } else { HeldBy::Run };
+    let owner = grant.as_ref().and_then(Grant::lease_or_claim).map(Lease::owner);
+    let observed = planned.context.schedule.observers.of_run(&planned.id, owner);
+    let held = HeldLease::new(planned.clock.clone(), grant, now, at_least, *stopping, by, observed);
+    AdmittedRun { held: ReleaseOnDrop::new(Arc::clone(&store.mutex), held), details: None }
 }
 
 impl ActiveRun<'_> {

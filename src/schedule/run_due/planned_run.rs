@@ -216,7 +216,7 @@ impl<'a> PlannedRun<'a> {
         let claim = self.claim().or_else(own_claim);
         for slot in &protection.slots {
             let lease = protection.lease.map(|lease| self.request(slot.clone(), lease.term, now));
-            let admission = match (lease, &claim) {
+            let mut admission = match (lease, &claim) {
                 (None, None) => continue,
                 (Some(lease), None) => Admission::lease_only(lease),
                 (None, Some((claim, term))) => Admission::claim_only(self.request(claim.clone(), *term, now)),
@@ -225,15 +225,18 @@ impl<'a> PlannedRun<'a> {
                     Admission::both(lease, claim)
                 }
             };
-            batch.admit(self.unless_paused(admission).unless_any(places));
+            self.exclude_pauses(&mut admission);
+            admission.unless_any(places);
+            batch.admit(admission);
         }
         Ok(())
     }
 
     /// Adds to `admission` the condition that no pause exists, if the store of the run has the pauses.
-    pub(crate) fn unless_paused(&self, admission: Admission) -> Admission {
-        let pauses = self.pauses.iter().filter(|_| self.admission_checks_pauses);
-        admission.unless_any(pauses.flatten())
+    pub(crate) fn exclude_pauses(&self, admission: &mut Admission) {
+        if self.admission_checks_pauses {
+            admission.unless_any(self.pauses.iter().flatten());
+        }
     }
 
     /// Checks the shutdown, the pauses and the filters, before an admission is requested.

@@ -111,9 +111,8 @@ impl Admission {
     }
 
     /// Adds each of `names`, as [`unless`](Self::unless) does.
-    pub(crate) fn unless_any<'a>(mut self, names: impl IntoIterator<Item = &'a MutexName>) -> Self {
+    pub(crate) fn unless_any<'a>(&mut self, names: impl IntoIterator<Item = &'a MutexName>) {
         self.unless.extend(names.into_iter().cloned());
-        self
     }
 
     /// Returns the names that exclude this admission while they are held.
@@ -230,6 +229,11 @@ impl Grant {
 
     /// Returns the token of the run: the lease's, or the claim's if there is no lease.
     pub fn token(&self) -> FencingToken {
-        self.lease.as_ref().or(self.claim.as_ref()).map_or(FencingToken::new(0), Lease::token)
+        self.lease_or_claim().map_or(FencingToken::new(0), Lease::token)
+    }
+
+    /// Returns the lease, or the claim if there is no lease.
+    pub(crate) fn lease_or_claim(&self) -> Option<&Lease> {
+        self.lease.as_ref().or(self.claim.as_ref())
     }
 }
