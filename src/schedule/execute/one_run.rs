@@ -125,6 +125,12 @@ impl<'a> ActiveRun<'a> {
         matches!(self.stage, RunStage::Over)
     }
 
+    /// Returns whether the task did not start. Then the run needs no minimum hold, and another server can still run the
+    /// occurrence.
+    pub(super) fn is_unused(&self) -> bool {
+        !self.is_over() || self.outcome.leaves_its_occurrence()
+    }
+
     /// Notifies the observers of a step of this run.
     pub(super) fn tell(&self, step: &Step<'_>) {
         let about = About { run: self.held.observed_run(), ..About::from(&self.planned.id) };

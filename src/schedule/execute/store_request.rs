@@ -113,10 +113,8 @@ impl<'a> StoreRequest<'a> {
     /// once.
     pub(super) fn release(&mut self, mut ended: ActiveRun<'a>) {
         let lease = ended.held.begin_release().filter(|_| !ended.is_abandoned);
-        // If the task did not start, the run needs no minimum hold, and another server can still run the occurrence.
-        let is_unused = !ended.is_over() || ended.outcome.leaves_its_occurrence();
-        if is_unused
-            && let Some(claim) = ended.held.claim()
+        if let Some(claim) = ended.held.claim()
+            && ended.is_unused()
             && !ended.held.is_inherited()
         {
             self.of = Some(ended.planned);
@@ -126,7 +124,7 @@ impl<'a> StoreRequest<'a> {
             None => ended.conclude(None),
             Some((lease, minimum_hold)) => {
                 self.of = Some(ended.planned);
-                self.batch.add_release(lease, minimum_hold.filter(|_| !is_unused));
+                self.batch.add_release(lease, minimum_hold.filter(|_| !ended.is_unused()));
                 self.releasing.push(ended);
             }
         }
