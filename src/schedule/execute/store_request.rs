@@ -143,9 +143,11 @@ impl<'a> StoreRequest<'a> {
         self.conclude_releases();
         self.batch.clear();
         // Unused leases and claims are released before any run starts.
-        context.outages.carry_out(store, &mut self.unused);
-        self.unused.log_releases();
-        self.unused.clear();
+        if !self.unused.is_empty() {
+            context.outages.carry_out(store, &mut self.unused);
+            self.unused.log_releases();
+            self.unused.clear();
+        }
     }
 
     /// Adds the admissions right before the request is sent, because the terms of their leases begin now.
