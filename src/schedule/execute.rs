@@ -101,13 +101,9 @@ fn loops_of<'a>(planned: &'a [PlannedRun<'a>]) -> Vec<Vec<&'a PlannedRun<'a>>> {
             (false, true) => LoopOf::Background(run.asks_store.then_some(run.store.id)),
             (false, false) => LoopOf::Foreground,
         };
-        if let Some((_, runs)) = loops.iter_mut().find(|(of, _)| *of == loop_of) {
-            runs.push(run);
-        } else {
-            // Most plans have one loop.
-            let mut runs = Vec::with_capacity(if loops.is_empty() { planned.len() } else { 1 });
-            runs.push(run);
-            loops.push((loop_of, runs));
+        match loops.iter_mut().find(|(of, _)| *of == loop_of) {
+            Some((_, runs)) => runs.push(run),
+            None => loops.push((loop_of, vec![run])),
         }
     }
     loops.sort_by_key(|(loop_of, _)| *loop_of != LoopOf::Foreground);

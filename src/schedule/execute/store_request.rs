@@ -99,12 +99,12 @@ impl<'a> StoreRequest<'a> {
     /// Performs the ready runs on this thread, one after another, until their tasks and hooks have ended. Adds their
     /// releases to the request.
     pub(super) fn perform_here(&mut self) {
-        while !self.ready.is_empty() {
-            if let Some(ended) = self.ready.pop_if(|run| !run.perform()) {
-                self.release(ended);
-            } else {
-                let waiting = self.ready.pop();
-                self.ready.extend(waiting.map(await_here));
+        while let Some(run) = self.ready.last_mut() {
+            let waits = run.perform();
+            match self.ready.pop() {
+                Some(run) if waits => self.ready.push(await_here(run)),
+                Some(run) => self.release(run),
+                None => {}
             }
         }
     }
