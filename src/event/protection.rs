@@ -8,6 +8,7 @@ use crate::lease::term::{Renewal, Term};
 use crate::lease::{name::MutexName, owner::Owner};
 use crate::time::clock::shown::HumanDuration;
 
+pub(crate) mod backfill_claims;
 pub(crate) mod claim;
 pub(crate) mod overlap;
 pub(super) mod protection_request;

@@ -1,4 +1,4 @@
-//! The claims of an event: on an occurrence (`on_one_server`), on a period (a permit, `once_per`), and for a backfill.
+//! The claims of an event: on an occurrence (`on_one_server`), or on a period (a permit, `once_per`).
 //!
 //! The claim window is the time in which a run may request its claim. The window begins with the tick of the run. A
 //! claim lasts longer than the window, by [`CLAIM_MARGIN`].
@@ -12,7 +12,7 @@ use chrono::{DateTime, Utc};
 use crate::event::add_error::{AddErrorKind, Refusal};
 use crate::lease::name::MutexName;
 use crate::lease::term::Term;
-use crate::time::clock::shown::{ExactDuration, Rfc3339};
+use crate::time::clock::shown::ExactDuration;
 use crate::time::{period::Period, timetable::Timetable};
 
 /// The kind of claim that an event makes at each admission: on an occurrence, or on a period.
@@ -115,31 +115,5 @@ pub(in crate::event) fn check_live_claims(
             )))
         }
         _ => Ok(()),
-    }
-}
-
-/// The claims of a backfill: a marker for each occurrence. They are independent of the claims of the timetable, because
-/// a backfill also runs occurrences that have run before.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct BackfillClaims {
-    /// The label of `Backfill::again`. A backfill with another label makes other claims, so that it can run the
-    /// occurrences again.
-    pub(crate) again: Option<Arc<str>>,
-}
-
-/// The term of a claim of a backfill.
-pub(crate) const BACKFILL_CLAIM_LASTS: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-
-impl BackfillClaims {
-    /// Returns the name and the term of the claim on `occurrence` of `event`.
-    pub(crate) fn name_and_term(
-        &self,
-        mutex: &MutexName,
-        event: &Arc<str>,
-        occurrence: DateTime<Utc>,
-    ) -> (MutexName, Term) {
-        let again = self.again.as_ref().map_or_else(String::new, |label| format!(" {label}"));
-        let name = mutex.mark(Arc::clone(event), format!("backfill {}{again}", Rfc3339(occurrence)));
-        (name, Term::new(BACKFILL_CLAIM_LASTS).unwrap_or(Term::MAX))
     }
 }

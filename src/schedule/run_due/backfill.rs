@@ -14,7 +14,7 @@ use super::planned_run::{StartedBy, TickContext};
 use crate::base::error::{MutexError, debug_as_display, if_supported};
 use crate::base::escape::Named;
 use crate::event::definition::Definition;
-use crate::event::protection::claim::BackfillClaims;
+use crate::event::protection::backfill_claims::BackfillClaims;
 use crate::lease::label::LONGEST;
 use crate::lease::name::{InvalidName, MutexName};
 use crate::outcome::skip_reason::SkipReason;

@@ -8,7 +8,7 @@ use chrono::{DateTime, Utc};
 
 use crate::base::catch_panic::contain;
 use crate::event::filter::{Filter, named};
-use crate::event::protection::{claim::BackfillClaims, queue_markers::Queue};
+use crate::event::protection::{backfill_claims::BackfillClaims, queue_markers::Queue};
 use crate::event::{catch_up::Missed, definition::Definition};
 use crate::lease::label::{BACKFILL, Label};
 use crate::lease::{name::MutexName, owner::Owner, request::LeaseRequest, term::Term};
