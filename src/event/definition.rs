@@ -123,24 +123,24 @@ impl Definition {
         here.chain((0..self.filters.len()).map(|at| named(&self.filters, at))).collect()
     }
 
-    /// Returns the window of the claim on `occurrence`. `None`: the event makes no claims.
+    /// Returns the window of a claim on `occurrence`.
     ///
     /// The window begins with the tick of the run. The run may request its claim only within the window: after the
     /// window, the claim of a server that has run the occurrence may have expired. With `catch_up`, the window also
     /// covers the time in which other servers read the claim to find missed occurrences.
-    pub(crate) fn window_of_claim(&self, occurrence: DateTime<Utc>) -> Option<Duration> {
-        self.protection.claim?;
+    pub(crate) fn window_of_claim(&self, occurrence: DateTime<Utc>) -> Duration {
         let usual = self.claim_window;
-        Some(match self.catch_up.as_ref().filter(|catch_up| catch_up.window + MINUTE > usual) {
+        match self.catch_up.as_ref().filter(|catch_up| catch_up.window + MINUTE > usual) {
             Some(catch_up) => catch_up.claim_lookup_time(&self.timetable, occurrence).max(usual),
             None => usual,
-        })
+        }
     }
 
     /// Returns the name and the term of the claim on `occurrence`. `None`: the event makes no claims.
     pub(crate) fn claim(&self, occurrence: DateTime<Utc>) -> Option<(MutexName, Term)> {
-        let (Self { name, timetable, protection, .. }, window) = (self, self.window_of_claim(occurrence)?);
-        Some(protection.claim?.name_and_term(&protection.mutex, name, occurrence, timetable, window))
+        let Self { name, timetable, protection, .. } = self;
+        let (claim, window) = (protection.claim?, self.window_of_claim(occurrence));
+        Some(claim.name_and_term(&protection.mutex, name, occurrence, timetable, window))
     }
 
     /// Returns the label of a claim: `of_tick`, the label of the tick, with the timetable of the event. `None`: the event

@@ -135,17 +135,15 @@ fn run_in_order<'scope, 'a: 'scope>(planned: &[&'a PlannedRun<'a>], scope: &'sco
             Some(reason) => request.refused.push((pending, reason)),
             None => request.admit(pending),
         }
-        if is_asked {
-            request.ask();
-        }
+        request.ask();
+        request.perform_here();
         let is_lost = is_asked && matches!(request.refused[..], [(_, SkipReason::RanElsewhere(_))]);
         request.refused.drain(..).for_each(|(pending, reason)| refuse_or_queue(pending, reason, scope));
         if is_lost {
             taken.read_after_a_loss(run, at, planned);
         } else if is_asked {
-            taken = ClaimsOfOthers::default(); // A run may take long, so the claims are read again later.
+            taken = ClaimsOfOthers::default(); // The run may have taken long, so the claims are read again later.
         }
-        request.perform_here();
     }
     request.ask();
 }

@@ -35,16 +35,12 @@ use crate::time::zone::Zone;
 #[derive(Clone, Debug)]
 #[must_use = "a report says what failed: print it, return it from `main`, or ask `is_failure()`"]
 pub struct Report {
-    at: DateTime<Utc>,
+    pub(super) at: DateTime<Utc>,
     pub(super) entries: Vec<Entry>,
-    shutdown: Option<Shutdown>,
+    pub(super) shutdown: Option<Shutdown>,
 }
 
 impl Report {
-    pub(crate) fn new(at: DateTime<Utc>, entries: Vec<Entry>, shutdown: Option<&Shutdown>) -> Self {
-        Self { at, entries, shutdown: shutdown.cloned() }
-    }
-
     /// Returns the instant of the tick.
     pub fn at(&self) -> DateTime<Utc> {
         self.at

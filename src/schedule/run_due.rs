@@ -7,7 +7,7 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::execute::{run_planned, skip_planned};
-use super::report::Report;
+use super::report::{Entry, Report};
 use super::schedule::Schedule;
 use super::schedule::registry::Registry;
 use super::shutdown::Shutdown;
@@ -117,7 +117,7 @@ impl Schedule {
             since = until;
         }
         self.finish_run_log();
-        Report::new(now, entries, self.shutdown.as_ref())
+        self.report(now, entries)
     }
 
     /// Logs that there was no tick between `after` and `until`, and how many occurrences were due in between.
@@ -201,7 +201,7 @@ impl Schedule {
     /// moment at which the clock showed the time of the plan. `None`: now.
     pub(super) fn tick(&self, plan: &TickPlan, began: Option<Moment>, refusal: Option<&SkipReason>) -> Report {
         if plan.is_empty() {
-            return Report::new(plan.now, Vec::new(), self.shutdown.as_ref());
+            return self.report(plan.now, Vec::new());
         }
         let report = self.run_plan(plan, began, refusal);
         if let Some(call) = self.on_report.as_ref().filter(|_| !report.entries().is_empty())
@@ -245,7 +245,12 @@ impl Schedule {
             None => run_planned(planned_runs),
             Some(reason) => skip_planned(planned_runs, reason),
         };
-        Report::new(*now, entries, self.shutdown.as_ref())
+        self.report(*now, entries)
+    }
+
+    /// Makes the report of a tick, or of several ticks together.
+    pub(super) fn report(&self, at: DateTime<Utc>, entries: Vec<Entry>) -> Report {
+        Report { at, entries, shutdown: self.shutdown.clone() }
     }
 
     /// Returns the due and the missed runs, in the order in which their events were added.

@@ -149,7 +149,7 @@ impl Schedule {
         let mut reports = reports.into_inner().unwrap_or_else(PoisonError::into_inner);
         reports.sort_by_key(Report::at);
         let entries = reports.into_iter().flat_map(|report| report.entries).collect();
-        Report::new(first, entries, self.shutdown.as_ref())
+        self.report(first, entries)
     }
 
     /// Runs the loop of [`work`](Self::work).

@@ -148,12 +148,6 @@ impl Crontab {
         let minutes = minutes | next_hour;
         (1..60).find(|interval| minutes & minutes >> interval != 0).unwrap_or(60)
     }
-
-    /// Returns whether a date must match both day fields, because one of these fields starts with `*`. `false`: it is
-    /// enough that a date matches one field.
-    pub(crate) fn days_must_both_match(&self) -> bool {
-        self.get(Field::DayOfMonth).star || self.get(Field::DayOfWeek).star
-    }
 }
 
 impl FromStr for Crontab {

@@ -37,7 +37,7 @@ pub(super) fn run_in_background<'scope, 'a: 'scope>(planned: &PlannedRuns<'_, 'a
         }
         request.ask();
         // Start the ready runs first. A refused run calls observers, which may be slow.
-        request.ready.drain(..).for_each(|run| workers.perform(run));
+        request.ready.drain(..).for_each(|(pending, admitted)| workers.perform(pending.active(admitted)));
         request.refused.drain(..).for_each(|(pending, reason)| refuse_or_queue(pending, reason, scope));
     }
 }

@@ -75,7 +75,7 @@ pub(super) struct StoreRequest<'a> {
     /// One of the runs: the request goes to the store of this run. `None`: the request is empty.
     pub(super) of: Option<&'a PlannedRun<'a>>,
     /// The runs that the loop may start now.
-    pub(super) ready: Vec<ActiveRun<'a>>,
+    pub(super) ready: Vec<(PendingRun<'a>, AdmittedRun)>,
     pub(super) refused: Vec<(PendingRun<'a>, SkipReason)>,
 }
 
@@ -92,20 +92,19 @@ impl<'a> StoreRequest<'a> {
             self.of = Some(planned);
             self.admitting.push(pending);
         } else {
-            self.ready.push(pending.active(begin_run(planned, None, planned.context.began)));
+            self.ready.push((pending, begin_run(planned, None, planned.context.began)));
         }
     }
 
     /// Performs the ready runs on this thread, one after another, until their tasks and hooks have ended. Adds their
     /// releases to the request.
     pub(super) fn perform_here(&mut self) {
-        while let Some(run) = self.ready.last_mut() {
-            let waits = run.perform();
-            match self.ready.pop() {
-                Some(run) if waits => self.ready.push(await_here(run)),
-                Some(run) => self.release(run),
-                None => {}
+        while let Some((pending, admitted)) = self.ready.pop() {
+            let mut run = pending.active(admitted);
+            while run.perform() {
+                run = await_here(run);
             }
+            self.release(run);
         }
     }
 
@@ -171,7 +170,7 @@ impl<'a> StoreRequest<'a> {
                 decide(planned, answer, answered, &mut self.unused)
             });
             match decision {
-                Ok(admitted) => self.ready.push(pending.active(admitted)),
+                Ok(admitted) => self.ready.push((pending, admitted)),
                 Err(reason) => self.refused.push((pending, reason)),
             }
         }

@@ -211,7 +211,7 @@ impl Backfill<'_> {
             }
         }
         schedule.finish_run_log();
-        Report::new(began, entries, schedule.shutdown.as_ref())
+        schedule.report(began, entries)
     }
 
     /// Reads which occurrences no backfill has claimed.

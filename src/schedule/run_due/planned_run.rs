@@ -132,7 +132,8 @@ impl<'a> PlannedRun<'a> {
         let occurrence = if is_by_hand { tick.now() } else { tick.occurrence() };
         let queue = protection.queue.as_ref().filter(|_| !is_by_hand);
         let by_timetable = !is_by_hand && !is_backfill;
-        let claim_window = if by_timetable { event.window_of_claim(occurrence) } else { None };
+        let makes_claim = by_timetable && protection.claim.is_some();
+        let claim_window = makes_claim.then(|| event.window_of_claim(occurrence));
         let asks_store = protection.lease.is_some() || claim_window.is_some() || is_backfill;
         let checked = context.pauses.as_ref().filter(|_| !event.even_when_paused);
         let own_pause = |of_schedule: &MutexName| of_schedule.mark(Arc::clone(&event.name), EVENT_PAUSED);

@@ -76,6 +76,12 @@ impl Crontab {
         day && self.meets(Field::Month, minute)
     }
 
+    /// Returns whether a date must match both day fields, because one of these fields starts with `*`. `false`: it is
+    /// enough that a date matches one field.
+    pub(crate) fn days_must_both_match(&self) -> bool {
+        self.get(Field::DayOfMonth).star || self.get(Field::DayOfWeek).star
+    }
+
     fn meets(&self, field: Field, minute: &CivilMinute) -> bool {
         self.get(field).bits & minute.bits[field as usize] != 0
     }
