@@ -28,7 +28,7 @@ use crate::schedule::schedule::{Schedule, registry::UnknownEvent};
 use crate::task::run::{ENDING_TAKES, USUAL_GRACE};
 use crate::time::clock::Clock;
 use crate::time::clock::shown::{HumanDuration, to_the_second};
-use crate::time::{crontab::Crontab, zone::Tick, zone::Zone};
+use crate::time::{crontab::Crontab, tick::Tick, zone::Zone};
 
 /// The exit code for wrong arguments: `EX_USAGE` of `sysexits.h`, as in `flock`.
 pub(super) const EX_USAGE: u8 = 64;

@@ -16,6 +16,7 @@ use super::protection::claim::{MINUTE, check_live_claims, usual_claim_window};
 use super::protection::{LeaseTerms, Protection};
 use super::retry::Retry;
 use crate::lease::{label::Label, name::MutexName, term::Renewal, term::Term};
+use crate::outcome::no_retry::NoRetry;
 use crate::outcome::run_record::MOST_KEPT;
 use crate::store::described_store::Store;
 use crate::task::event_task::{Task, Work};
@@ -190,6 +191,26 @@ impl Definition {
     pub(crate) fn upcoming(&self, after: DateTime<Utc>) -> impl Iterator<Item = DateTime<Utc>> + use<> {
         let times = self.runs_here.then(|| self.timetable.clone().upcoming(after));
         times.into_iter().flatten()
+    }
+
+    /// Returns why no attempt may begin at the time `at`. `since` is the time of the run's tick. `None`: an attempt may
+    /// begin.
+    pub(crate) fn refuses_attempt(
+        &self,
+        at: DateTime<Utc>,
+        since: DateTime<Utc>,
+        ignores_windows: bool,
+    ) -> Option<NoRetry> {
+        let shown = self.timetable.zone.at(at).time();
+        if self.timetable.span.is_over_at(at.timestamp()) {
+            Some(NoRetry::Over)
+        } else if self.starts(since).next().is_some_and(|next| next.at <= at) {
+            Some(NoRetry::NextOccurrence)
+        } else if !ignores_windows && !self.timetable.windows.are_open_at(shown) {
+            Some(NoRetry::OutsideWindow)
+        } else {
+            None
+        }
     }
 
     /// Returns whether the event has had its last occurrence. `next` is the next start of the event, if there is one.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::add_error::{AddErrorKind, Refusal};
 use crate::base::escape::{Named, Quoted};
+use crate::time::tick::Tick;
 use crate::time::timetable::windows::{Window, Windows};
-use crate::time::zone::Tick;
 
 /// A condition for each run of an event.
 pub(crate) enum Filter {

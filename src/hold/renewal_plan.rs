@@ -127,16 +127,14 @@ impl Plan {
     /// Adds a lease that was just granted. Returns the time of the first job for the lease, or `None` if there is no
     /// lease. `may_forget` is whether the store can lose its data during the life of this process. If the plan already
     /// renews a lease of this name on such a store, the store has lost that lease, and the result is its holder.
-    /// Otherwise, the result is the released lease that the new one replaces in the plan, if there is one. The caller
-    /// drops it without holding a lock.
     pub(super) fn keep(
         &mut self,
         held: &Arc<HeldLease>,
         store: Weak<dyn EventMutex>,
         renewal: Renewal,
         may_forget: bool,
-    ) -> (Result<Option<Arc<HeldLease>>, Holder>, Option<Moment>) {
-        let Some(lease) = held.lease() else { return (Ok(None), None) };
+    ) -> (Result<(), Holder>, Option<Moment>) {
+        let Some(lease) = held.lease() else { return (Ok(()), None) };
         if may_forget
             && renewal == Renewal::WhileItRuns
             && let Some(first) = self.doubt(lease.name(), held.granted_at)
@@ -156,10 +154,10 @@ impl Plan {
         let planned =
             PlannedLease { held, store, renewal, read_at, is_being_read: false, waits: false, is_shortened: false };
         let of_name = self.leases.entry(name).or_default();
-        let released = of_name.iter().position(|known| known.held.was_released());
-        let replaced = released.map(|at| of_name.swap_remove(at).held);
+        let released = of_name.extract_if(.., |known| known.held.was_released()).map(|known| known.held);
+        self.removed.extend(released);
         of_name.push(planned);
-        (Ok(replaced), Some(if self.exits_on.is_some() { Moment::BEGINNING } else { due }))
+        (Ok(()), Some(if self.exits_on.is_some() { Moment::BEGINNING } else { due }))
     }
 
     /// Removes all leases for which `is_gone` returns `true`, and returns them.

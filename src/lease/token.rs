@@ -4,15 +4,16 @@ use std::fmt;
 
 use chrono::{DateTime, Utc};
 
-/// A number that rises with every grant of a name, and of the other names of its [mutex](crate::MutexName::mutex).
+/// A number that rises with every grant of a name.
 ///
 /// Pass the token to the resource that the task writes to. The resource records the highest token, and refuses writes
 /// with a lower token. For example, a task is suspended until its lease has ended, and then a later run writes with a
 /// higher token. From then on, the resource refuses the writes of the first task, even if this task has not noticed the
 /// end of its lease.
 ///
-/// The lease and the claims of an event share one sequence of tokens. So the tokens of its runs rise, even if the event
-/// has no lease, but only claims, as with [`on_one_server`](crate::Event::on_one_server) alone.
+/// The lease of an event is one name, so the tokens of its runs rise. An event that has only
+/// [`on_one_server`](crate::Event::on_one_server) has a separate name for each occurrence. Two such names that a server
+/// grants at one moment, or in one request, may have equal tokens.
 ///
 /// ```
 /// use soloist::{Event, Schedule};

@@ -121,8 +121,7 @@ fn run_in_order<'scope, 'a: 'scope>(planned: &[&'a PlannedRun<'a>], scope: &'sco
         let claimed = taken.claims.remove(&at);
         // Filters are called, and pauses are read, after the release of the run before.
         let needs_check = !run.event.filters.is_empty() || (run.pauses.is_some() && !run.admission_checks_pauses);
-        let is_one_store = request.of.is_none_or(|of| of.store.id == run.store.id);
-        let joins_release = claimed.is_none() && run.asks_store && !needs_check && is_one_store;
+        let joins_release = claimed.is_none() && run.asks_store && !needs_check && request.may_include(run);
         if !joins_release {
             request.ask();
         }

@@ -19,7 +19,7 @@ use crate::observe::notice::{About, Step};
 use crate::observe::tell::trace;
 use crate::outcome::skip_reason::SkipReason;
 use crate::store::event_mutex::description::Scope;
-use crate::time::{clock::moment::Moment, zone::Tick, zone::Zone};
+use crate::time::{clock::moment::Moment, tick::Tick, zone::Zone};
 
 pub(crate) mod backfill;
 pub(crate) mod missed_check;

@@ -23,7 +23,7 @@ use crate::observe::notice::{About, Step};
 use crate::outcome::skip_reason::SkipReason;
 use crate::task::{event_task::Work, runtime};
 use crate::time::clock::{moment::Moment, wall_plus};
-use crate::time::zone::{Tick, Zone};
+use crate::time::{tick::Tick, zone::Zone};
 
 #[cfg(feature = "tokio")]
 pub(crate) mod as_futures;

@@ -9,7 +9,7 @@ use chrono::{DateTime, Utc};
 
 use super::clock::instant_of;
 use super::timetable::Timetable;
-use super::zone::{Tick, Zone};
+use super::{tick::Tick, zone::Zone};
 use crate::time::crontab::{Crontab, civil_minute::CivilMinute, civil_times::CivilTimes, field_set::Field};
 use crate::time::timetable::occurrences::{Occurrences, Seconds};
 use crate::time::timetable::{interval::Interval, jitter::Jitter, span::Span};
@@ -186,7 +186,8 @@ impl Group {
 /// Returns the minutes in one number, and the hours and the days of the week in another. `bits` are the bits of each field
 /// of a crontab.
 fn week_bits([minutes, hours, _, _, weekdays]: [u128; 5]) -> [u64; 2] {
-    [minutes, hours | (weekdays & ALL_WEEK) << 24].map(|bits| bits.try_into().expect("an hour has 60 minutes"))
+    [minutes, hours | (weekdays & ALL_WEEK) << 24]
+        .map(|bits| bits.try_into().expect("an hour has 60 minutes, a day 24 hours, and a week 7 days"))
 }
 
 const ALL_WEEK: u128 = 0b111_1111;

@@ -5,6 +5,7 @@ pub(crate) mod crontab;
 pub(crate) mod due_index;
 pub(crate) mod frequency;
 pub(crate) mod period;
+pub(crate) mod tick;
 pub(crate) mod timetable;
 pub(crate) mod zone;
 
@@ -14,6 +15,6 @@ pub use clock::moment::Moment;
 pub use crontab::Crontab;
 pub use crontab::error::CrontabError;
 pub use frequency::one_or_more::OneOrMore;
+pub use tick::Tick;
 pub use timetable::clock_change::ClockChange;
-pub use zone::Tick;
 pub use zone::zone_text::UnknownZone;

@@ -19,7 +19,7 @@ use super::clock::{instant_of, shown::ExactDuration};
 use super::crontab::Crontab;
 use super::crontab::civil_minute::CivilMinute;
 use super::crontab::civil_times::{CivilTimes, Years};
-use super::zone::{Tick, Zone};
+use super::{tick::Tick, zone::Zone};
 
 pub(crate) mod clock_change;
 pub(crate) mod interval;

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use soloist::observe::{OutcomeKind, RunState};
+use soloist::observe::{Notice, OutcomeKind, RunState, Step};
 use soloist::time::ManualClock;
 use soloist::{Event, EventMutex, FileMutex, LeaseGuard, MutexName, Output, Run, Schedule, Term, connect};
 
@@ -24,7 +24,7 @@ const ORDER: &str = "SOLOIST_TEST_EXIT";
 const GROUP: &str = "SOLOIST_TEST_GROUP";
 
 /// The places where the thread of a run exits.
-const PLACES: [&str; 4] = ["before", "task", "background", "then"];
+const PLACES: [&str; 5] = ["admitted", "before", "task", "background", "then"];
 
 /// How its events are protected, both for much longer than the process takes to end.
 const WAYS: [&str; 2] = ["renewed", "fixed"];
@@ -155,17 +155,18 @@ fn a_child_exits_as_it_is_told() {
         "a return from main" => return_from_main(store, way),
         "extend" => exit_on_the_renewal_thread(store),
         _ => {
-            let mut schedule = Schedule::new(Arc::clone(&store));
-            if place == "task, on record" {
-                schedule = logged(&store);
-            }
             let (other, starts) = other(way);
-            schedule.add(other).unwrap();
             let starts = Arc::new(Mutex::new(starts));
             let leave = move || {
                 let _ = starts.lock().expect("it is locked once").recv();
                 exit_when_told();
             };
+            let schedule = match place {
+                "task, on record" => logged(&store),
+                "admitted" => Schedule::new(Arc::clone(&store)).observe(leaves_when_admitted(leave.clone())),
+                _ => Schedule::new(Arc::clone(&store)),
+            };
+            schedule.add(other).unwrap();
             schedule.add(report(place, way, &store, leave)).unwrap();
             let _ = schedule.run_due(noon());
         }
@@ -175,6 +176,15 @@ fn a_child_exits_as_it_is_told() {
 /// Makes a schedule that keeps a log.
 fn logged(store: &Arc<dyn EventMutex>) -> Schedule {
     Schedule::new(Arc::clone(store)).named("shop").unwrap().with_run_log(10).unwrap()
+}
+
+/// Returns an observer that calls `leave` when `report` is admitted.
+fn leaves_when_admitted(leave: impl Fn() + Send + Sync) -> impl Fn(&Notice<'_>) + Send + Sync {
+    move |notice| {
+        if let (Some("report"), Step::Admitted { .. }) = (notice.event(), notice.step()) {
+            leave();
+        }
+    }
 }
 
 fn protect(event: Event, way: &str) -> Event {
@@ -216,6 +226,7 @@ fn report(
         "task" => Event::call("report", move |_| leave()),
         "task, on record" => Event::call("report", move |_| leave()).pause_on_failure(2),
         "background" => Event::call("report", move |_| leave()).in_background(),
+        "admitted" => Event::call("report", |_| {}),
         "before" => Event::call("report", |_| {}).before(move |_| leave()),
         "then" => Event::call("report", |_| {}).then(move |_, _| leave()),
         "a thread of the task's own" => Event::call("report", move |_| {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use soloist::observe::{Ended, Release};
+use soloist::observe::{Ended, Notice, Release, Step};
 use soloist::store::Scope;
 use soloist::time::{Clock, ManualClock};
 use soloist::{
@@ -202,7 +202,16 @@ fn what_was_admitted_while_it_began_is_given_back_with_its_occurrence() {
     for beside in [false, true] {
         let (inner, shutdown, diary) = (MemoryMutex::new(), without_drain(), Diary::default());
         let store = shuts_down(&inner, &shutdown);
-        let schedule = Schedule::new(store).with_shutdown(&shutdown);
+        let (seen, noted) = (inner.clone(), diary.clone());
+        let observer = move |notice: &Notice<'_>| {
+            if let (Some(event), Step::Skipped(_)) = (notice.event(), notice.step()) {
+                let claim = MutexName::lease(event).unwrap().claim(event, noon());
+                if seen.exists(&claim).unwrap() {
+                    noted.note("skipped, and still claimed");
+                }
+            }
+        };
+        let schedule = Schedule::new(store).with_shutdown(&shutdown).observe(observer);
         let names = if beside { vec!["one", "two"] } else { vec!["one"] };
         for name in &names {
             let event = Event::call(*name, diary.task(name)).every_minute().without_overlapping().on_one_server();

@@ -1,5 +1,5 @@
-//! Compares settings with the time between occurrences: decides whether an attempt of a run may begin, and refuses a retry
-//! that could never begin, a minimum hold that is too long, and a catch-up window that is too short.
+//! Compares settings with the time between occurrences: refuses a retry that could never begin, a minimum hold that is too
+//! long, and a catch-up window that is too short.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,35 +10,14 @@ use super::Definition;
 use crate::event::add_error::{AddErrorKind, Refusal};
 use crate::event::catch_up::CatchUp;
 use crate::lease::term::Renewal;
-use crate::outcome::no_retry::NoRetry;
 use crate::time::clock::{shown::ExactDuration, wall_plus};
 use crate::time::zone::Zone;
 
-/// The number of occurrences that the checks examine. If no retry could begin after any of
-/// these occurrences, the event is refused.
+/// The number of occurrences that the checks examine. If no retry could begin after any of these occurrences, the event
+/// is refused.
 const MOST_TRIED: usize = 1000;
 
 impl Definition {
-    /// Returns why no attempt may begin at the time `at`. `since` is the time of the run's tick. `None`: an attempt may
-    /// begin.
-    pub(crate) fn refuses_attempt(
-        &self,
-        at: DateTime<Utc>,
-        since: DateTime<Utc>,
-        ignores_windows: bool,
-    ) -> Option<NoRetry> {
-        let shown = self.timetable.zone.at(at).time();
-        if self.timetable.span.is_over_at(at.timestamp()) {
-            Some(NoRetry::Over)
-        } else if self.starts(since).next().is_some_and(|next| next.at <= at) {
-            Some(NoRetry::NextOccurrence)
-        } else if !ignores_windows && !self.timetable.windows.are_open_at(shown) {
-            Some(NoRetry::OutsideWindow)
-        } else {
-            None
-        }
-    }
-
     /// Refuses retries that could never begin, because their delay is too long.
     pub(super) fn check_retry(&self) -> Result<(), Refusal> {
         let Some(retry) = &self.retry else { return Ok(()) };

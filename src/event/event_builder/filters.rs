@@ -6,7 +6,7 @@ use super::Event;
 use crate::base::escape::Quoted;
 use crate::event::add_error::AddErrorKind;
 use crate::event::filter::{Environments, Filter, is_one_name};
-use crate::time::zone::Tick;
+use crate::time::tick::Tick;
 
 /// Conditions for a run. Checking them needs no request to the store.
 impl Event {

@@ -166,8 +166,8 @@ pub(super) fn observer_panicked(message: &str) {
     });
 }
 
-/// Logs that `on_one_server` or `once_per` protects an event in this process only, because no other process shares its
-/// store.
+/// Logs that `on_one_server`, `once_per` or `on_overlap` protects an event in this process only, because no other process
+/// shares its store.
 pub(crate) fn store_is_not_shared(event: &str, scope: &dyn fmt::Debug) {
     static PRINTED: Once = Once::new();
     log(|| {

@@ -4,7 +4,7 @@
 //!
 //! [`PlannedRun::decide_on_attempt`] decides whether the next attempt may begin: before the wait, and at the end of the
 //! wait. The reasons that follow from the definition of the event, such as its next occurrence, are in
-//! `event/definition/spacing_check.rs`. The lease is renewed during the wait. A shutdown, a request to stop, or the loss
+//! `event/definition.rs`. The lease is renewed during the wait. A shutdown, a request to stop, or the loss
 //! of the lease ends the wait immediately, because the signal of the run wakes the loop. The beginning of a pause wakes
 //! no loop. So if the event can be paused, the loop also calls the function about once a second during the wait, and
 //! the function reads the pauses from the store.

@@ -284,7 +284,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
     /// Takes `place` and the marker `waiter` of the occurrence, both or neither. `None`: one of them is held.
     fn take_place(&self, place: &MutexName, waiter: &MutexName) -> Result<Option<QueuePlace>, SkipReason> {
         let PlannedRun { clock, store, .. } = self.planned;
-        let place = self.planned.request(place.clone(), self.queue.term, self.planned.clock.moment());
+        let place = self.planned.request(place.clone(), self.queue.term, clock.moment());
         let waiter = place.with(waiter.clone(), self.queue.term);
         let owner = place.owner();
         let mut admission = Admission::both(place, waiter);

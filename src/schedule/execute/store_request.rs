@@ -67,13 +67,14 @@ pub(super) struct StoreRequest<'a> {
     batch: Batch,
     /// The runs whose leases the batch releases, in this order.
     releasing: Vec<ActiveRun<'a>>,
+    /// The claims of ended runs whose tasks did not start. The batch releases these claims, too.
+    unused_claims: Vec<Lease>,
     /// The runs that request an admission.
     admitting: Vec<PendingRun<'a>>,
-    /// The releases of leases and claims that no run uses: of grants that came too late, and of ended runs whose tasks did
-    /// not start. They are a second request.
+    /// The releases of leases and claims that the store has just granted, but that no run uses.
     unused: Batch,
     /// One of the runs: the request goes to the store of this run. `None`: the request is empty.
-    pub(super) of: Option<&'a PlannedRun<'a>>,
+    of: Option<&'a PlannedRun<'a>>,
     /// The runs that the loop may start now.
     pub(super) ready: Vec<(PendingRun<'a>, AdmittedRun)>,
     pub(super) refused: Vec<(PendingRun<'a>, SkipReason)>,
@@ -83,6 +84,12 @@ impl<'a> StoreRequest<'a> {
     /// Returns the number of admissions in the request.
     pub(super) fn admissions(&self) -> usize {
         self.admitting.iter().map(|pending| pending.planned.event.protection.slots.len()).sum()
+    }
+
+    /// Returns whether this request can contain the admission of `run`: the request is empty, or goes to the run's
+    /// store.
+    pub(super) fn may_include(&self, run: &PlannedRun<'_>) -> bool {
+        self.of.is_none_or(|of| of.store.id == run.store.id)
     }
 
     /// Adds the admission of this run to the request. A run that needs no admission is ready at once.
@@ -117,7 +124,7 @@ impl<'a> StoreRequest<'a> {
             && !ended.held.is_inherited()
         {
             self.of = Some(ended.planned);
-            self.unused.release(claim.clone());
+            self.unused_claims.push(claim.clone());
         }
         match lease {
             None => ended.conclude(None),
@@ -134,6 +141,7 @@ impl<'a> StoreRequest<'a> {
     pub(super) fn ask(&mut self) {
         let Some(PlannedRun { store, clock, context, .. }) = self.of.take() else { return };
         let _still = clock.stand_still();
+        self.unused_claims.drain(..).for_each(|claim| self.batch.release(claim));
         self.add_all_admissions();
         context.outages.carry_out(store, &mut self.batch);
         let answered = clock.moment();
@@ -141,7 +149,7 @@ impl<'a> StoreRequest<'a> {
         self.take_answers(answered);
         self.conclude_releases();
         self.batch.clear();
-        // Unused leases and claims are released before any run starts.
+        // Unused grants, for example those that came too late, are released before any run starts.
         if !self.unused.is_empty() {
             context.outages.carry_out(store, &mut self.unused);
             self.unused.log_releases();
@@ -178,11 +186,14 @@ impl<'a> StoreRequest<'a> {
 
     /// Records the results of the released runs.
     fn conclude_releases(&mut self) {
+        let released = self.releasing.len();
         for (at, run) in self.releasing.iter_mut().enumerate() {
             let release = run.span.in_scope(|| self.batch.take_release(at));
             run.conclude(Some(release));
         }
         self.releasing.clear();
+        // No run waits for the answer to the release of an unused claim.
+        (released..self.batch.releases().len()).for_each(|at| drop(self.batch.take_release(at)));
     }
 }
 

@@ -25,7 +25,7 @@ use crate::schedule::schedule::registry::{Registry, UnknownEvent};
 use crate::schedule::shutdown::Shutdown;
 use crate::store::event_mutex::batch::BATCH_SIZE;
 use crate::store::event_mutex::{description::Scope, held::Names};
-use crate::time::{clock::shown::to_the_second, zone::Tick};
+use crate::time::{clock::shown::to_the_second, tick::Tick};
 
 /// The values that the limit `most` of a backfill may have.
 const MOST: RangeInclusive<usize> = 1..=10_000;

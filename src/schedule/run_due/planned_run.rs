@@ -23,7 +23,7 @@ use crate::schedule::schedule::{Schedule, registry::Registry};
 use crate::store::described_store::Store;
 use crate::store::event_mutex::{admission::Admission, batch::Batch};
 use crate::task::future_task::RuntimeId;
-use crate::time::{clock::Clock, clock::moment::Moment, zone::Tick};
+use crate::time::{clock::Clock, clock::moment::Moment, tick::Tick};
 
 /// The longest time for which runs that wait for their next attempts share one answer about pauses.
 const SHARED_FOR: Duration = Duration::from_millis(500);

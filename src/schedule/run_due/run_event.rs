@@ -18,7 +18,7 @@ use crate::schedule::execute::run_planned;
 use crate::schedule::report::Entry;
 use crate::schedule::schedule::{Schedule, registry::UnknownEvent};
 use crate::schedule::shutdown::Shutdown;
-use crate::time::zone::Tick;
+use crate::time::tick::Tick;
 
 impl Schedule {
     /// Runs one event by hand, due or not, with its filters and its lease. Such a run makes no claim. So it runs even

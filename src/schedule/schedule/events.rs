@@ -23,8 +23,8 @@ impl Schedule {
     /// now.
     ///
     /// Warns of a protection that the store can't give: `on_one_server`, `once_per` or `on_overlap` on a store that only
-    /// this process uses. Subscribers of `tracing` receive a warning for each such event. Without a subscriber, only the warning for
-    /// the first such event is printed, on standard error. If the schedule or its store has a
+    /// this process uses. Subscribers of `tracing` receive a warning for each such event. Without a subscriber, only the
+    /// warning for the first such event is printed, on standard error. If the schedule or its store has a
     /// [`ManualClock`](crate::time::ManualClock), as in a test, there is no warning.
     ///
     /// # Errors

@@ -4,7 +4,7 @@
 use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::observe::tell::trace;
-use crate::time::zone::{Tick, Zone};
+use crate::time::{tick::Tick, zone::Zone};
 
 /// If the clock is set back by more than this, the loop starts again from the new time, as cronie does. After a smaller
 /// step, the loop waits until the clock again shows the time that it showed before the step.

@@ -1,4 +1,5 @@
-//! The calls of the scripts in `scripts/`: their keys, entries, arguments and replies.
+//! The calls of the scripts in `scripts/`: their keys, entries, arguments and replies. Other commands are sent from here,
+//! too.
 //!
 //! The key of an entry is `{PREFIX}:NAME`, where `NAME` is the text of a [`MutexName`], as in `{soloist}:lease/reports`. Other keys
 //! are `{PREFIX}:runs/EVENT` for the log of runs, `{PREFIX}:token`, `{PREFIX}:revoked` and `{PREFIX}:check`. The text in

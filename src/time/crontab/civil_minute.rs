@@ -122,7 +122,7 @@ impl fmt::Display for CalendarDay {
 mod tests {
     use super::*;
     use crate::time::crontab::field_set::{Field, FieldSet, InField};
-    use crate::time::zone::Tick;
+    use crate::time::tick::Tick;
 
     #[test]
     fn the_fields_are_those_of_the_zones_clock() {

@@ -58,7 +58,7 @@ impl TryFrom<chrono_tz::Tz> for Zone {
     }
 }
 
-/// The error for a text that names no known zone, or for an invalid variable `TZ` when the machine's own zone is used.
+/// The error for a text that names no known zone.
 ///
 /// ```
 /// use soloist::Zone;
