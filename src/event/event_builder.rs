@@ -16,8 +16,8 @@ use crate::task::event_task::{IntoTaskResult, Task, TaskResult, Work, callback};
 use crate::task::future_task::Runtime;
 use crate::task::run::Run;
 use crate::task::runtime;
-use crate::time::frequency::TimetableSpec;
 use crate::time::timetable::{Timetable, clock_change::ClockChange, jitter::Jitter, windows::MINUTES_OF_A_DAY};
+use crate::time::timetable_spec::TimetableSpec;
 use crate::time::zone::Zone;
 
 mod claims_and_permits;

@@ -11,8 +11,8 @@ use super::Event;
 use crate::event::add_error::AddErrorKind;
 use crate::event::filter::Filter;
 use crate::time::crontab::field_set::{Field, FieldSet};
-use crate::time::frequency::one_or_more::OneOrMore;
 use crate::time::timetable::windows::Window;
+use crate::time::timetable_spec::one_or_more::OneOrMore;
 
 /// Defines the methods without arguments, in the sections of the page `timetables.md`. Each line has the method, its
 /// expression, two lists of fields, and its meaning. The method sets the fields in the first list to their values in
