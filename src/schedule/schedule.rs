@@ -21,8 +21,8 @@ use crate::task::future_task::{Runtime, RuntimeId};
 use crate::time::clock::Clock;
 use crate::time::zone::{Zone, zone_text::UnknownZone};
 
+mod add_and_remove;
 mod application;
-mod events;
 pub(crate) mod live_events;
 pub(crate) mod registry;
 
