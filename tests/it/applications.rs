@@ -222,6 +222,21 @@ mod on_tables {
 }
 
 #[test]
+fn clones_with_different_names_share_events_and_not_the_names_in_their_claims() {
+    let store: Store = Arc::new(MemoryMutex::new());
+    let shop = with_event(server(&store, "shop"), idle("cleanup").on_one_server());
+    let billing = shop.clone().named("billing").unwrap();
+    for (minute, [schedule, late]) in (0..).zip([[&shop, &billing], [&billing, &shop], [&shop, &billing]]) {
+        let now = noon() + TimeDelta::minutes(minute);
+        ran(&schedule.run_due(now), "cleanup");
+        let report = late.run_due(now);
+        let SkipReason::RanElsewhere(Some(holder)) = skipped(&report, "cleanup") else { panic!("{report}") };
+        let application = if minute == 1 { "billing" } else { "shop" };
+        assert_eq!((holder.application(), holder.timetable()), (Some(application), Some("every minute, UTC")));
+    }
+}
+
+#[test]
 fn a_name_that_people_can_not_read_is_refused() {
     let too_long = "x".repeat(101);
     let long = "has 101 characters, the limit is 100";
