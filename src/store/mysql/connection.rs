@@ -18,9 +18,13 @@ use crate::store::sql::table_names::Tables;
 use crate::time::clock::moment::Moment;
 
 /// The settings that the statements need. With them, a commit begins no new transaction, and an error does not become a
-/// warning. An assignment of an `UPDATE` sees the assignments before it, and no limit hides rows.
+/// warning. An assignment of an `UPDATE` sees the assignments before it, and no limit hides rows. A read does not see
+/// the rows of an admission that may be rolled back.
 const SESSION: &str = "SET autocommit = 1, completion_type = 'NO_CHAIN', sql_mode = 'STRICT_ALL_TABLES', \
                        sql_select_limit = 18446744073709551615, sql_safe_updates = 0";
+
+/// A statement of its own, because the variable of this setting has different names in MySQL and in MariaDB.
+const ISOLATION: &str = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ";
 
 #[cfg(feature = "mysql-tls")]
 const NO_PROVIDER: &str = "TLS to a mysql server needs the process's default provider of rustls, and none is installed: call \
@@ -68,7 +72,7 @@ impl Session for Connection {
     fn open(target: &Target<Address>, until: Moment) -> Result<Self, Failure> {
         let runtime = DriverRuntime::new().map_err(Failure::not_asked)?;
         let wait = lock_timeout(target.timeout).as_secs().max(1); // The server takes whole seconds.
-        let session = format!("{SESSION}, innodb_lock_wait_timeout = {wait}, lock_wait_timeout = {wait}");
+        let session = format!("{SESSION}, innodb_lock_wait_timeout = {wait}, lock_wait_timeout = {wait}; {ISOLATION}");
         let options = OptsBuilder::from_opts(target.address.options.clone()).init(vec![session]);
         #[cfg(feature = "mysql-tls")]
         let options = encrypted(options, target).map_err(Failure::not_asked)?;

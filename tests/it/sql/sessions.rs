@@ -56,6 +56,7 @@ impl Settings for Postgres {
 on_both!(
     one_of_eight_threads_wins_in_every_isolation_mode_and_style,
     of_two_that_exclude_each_other_one_wins_in_every_isolation_mode,
+    uncommitted_changes_are_read_in_no_isolation_mode,
     two_sessions_in_two_time_zones_know_the_same_instants
 );
 
@@ -98,6 +99,19 @@ fn of_two_that_exclude_each_other_one_wins_in_every_isolation_mode<S: Settings>(
             assert!(answers.iter().any(|answer| matches!(answer, Admitted::Excluded(_))), "{answers:?}");
             assert!(mutexes[0].forget(grant.lease().expect("it was asked for")).unwrap());
         }
+    }
+}
+
+fn uncommitted_changes_are_read_in_no_isolation_mode<S: Settings>() {
+    let server = S::start();
+    for settings in S::ALL.iter().filter(|settings| settings.contains("isolation")) {
+        server.ask(settings);
+        let mutex = S::open(&server.url(), Duration::from_secs(30));
+        let lease = mutex.create(&request("report")).unwrap().expect("it is free");
+        let transaction = server.holding(&[S::BEGIN, "DELETE FROM soloist_mutexes"]);
+        assert!(mutex.exists(lease.name()).unwrap(), "{settings}: the delete may be rolled back");
+        drop(transaction);
+        assert!(mutex.forget(&lease).unwrap(), "{settings}");
     }
 }
 
