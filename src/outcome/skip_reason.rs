@@ -71,8 +71,8 @@ pub enum SkipReason {
     Paused(Option<Holder>),
     /// The process is shutting down, so it starts no run.
     ShuttingDown,
-    /// No thread could be started for the event's tick, because of this error. Perhaps too many runs hang in this
-    /// process.
+    /// No thread could be started for the event's tick, or for its wait in a [queue](crate::Event::on_overlap), because of
+    /// this error. Perhaps too many runs hang in this process.
     NoThread(Arc<str>),
 }
 
@@ -253,7 +253,7 @@ impl Reading<'_, SkipReason> {
             SkipReason::TooLate => f.write_str("too late: its claim window was over before it could be admitted"),
             SkipReason::Paused(holder) => write!(f, "{}", Reading(&Pause::by(holder.clone()), time)),
             SkipReason::ShuttingDown => f.write_str("the process is shutting down"),
-            SkipReason::NoThread(error) => write!(f, "could not start a thread for its tick: {error}"),
+            SkipReason::NoThread(error) => write!(f, "could not start a thread: {error}"),
         }
     }
 }

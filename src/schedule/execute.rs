@@ -33,7 +33,7 @@ use claims_of_others::ClaimsOfOthers;
 use in_background::{PlannedRuns, run_in_background};
 use queue_wait::refuse_or_queue;
 use store_request::{PendingRun, StoreRequest};
-use workers::start_thread;
+use workers::{log_fewer_threads, start_thread};
 
 /// Performs these runs. Returns their entries in the report.
 ///
@@ -69,7 +69,8 @@ fn run_all<'a>(planned: &'a [PlannedRun<'a>]) {
         let mut left: Vec<_> = loops().take(1).collect();
         let shared = loops().filter(|(runs, _)| runs.len() > BATCH_SIZE && are_in_background(runs));
         for runs in loops().skip(1).chain(shared) {
-            if !start_thread(scope, "soloist", move || run(runs)) {
+            if let Err(error) = start_thread(scope, "soloist", move || run(runs)) {
+                log_fewer_threads(&error);
                 left.push(runs);
             }
         }
@@ -120,8 +121,7 @@ fn run_in_order<'scope, 'a: 'scope>(planned: &[&'a PlannedRun<'a>], scope: &'sco
     for (at, &run) in planned.iter().enumerate() {
         let claimed = taken.claims.remove(&at);
         // Filters are called, and pauses are read, after the release of the run before.
-        let needs_check = !run.event.filters.is_empty() || (run.pauses.is_some() && !run.admission_checks_pauses);
-        let joins_release = claimed.is_none() && run.asks_store && !needs_check && request.may_include(run);
+        let joins_release = claimed.is_none() && run.asks_store && !run.needs_check() && request.may_include(run);
         if !joins_release {
             request.ask();
         }

@@ -172,9 +172,12 @@ impl TickPlan {
     /// Returns the plan with only the due events whose claims outlast this process. For these, a claim shows whether an
     /// earlier process has run the occurrence.
     pub(super) fn only_claimed(mut self) -> Self {
-        self.due.retain(|(event, _)| {
-            let Definition { protection, store, .. } = &*self.registry.events[*event];
-            protection.claim.is_some() && store.scope != Scope::Process
+        self.due.retain(|(event, tick)| {
+            let Definition { protection, store, catch_up, .. } = &*self.registry.events[*event];
+            let is_kept = protection.claim.is_some() && store.scope != Scope::Process;
+            // A later tick may make up for an occurrence that is left out.
+            catch_up.iter().filter(|_| !is_kept).for_each(|catch_up| catch_up.end(tick.occurrence()));
+            is_kept
         });
         self
     }

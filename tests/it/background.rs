@@ -37,6 +37,34 @@ fn a_thousand_events_ask_their_store_twelve_times() {
     assert!(calls.len() < TRIES, "{calls:?}");
 }
 
+#[test]
+fn events_with_several_slots_share_a_request() {
+    let store = Scripted::fleet();
+    let event = |number| Event::call(format!("e{number}"), |_| {}).every_minute().at_most(3).in_background();
+    let report = schedule(store.clone(), (0..10).map(event)).run_due(noon());
+    assert!(!report.is_failure(), "{report}");
+    assert_eq!(store.admissions(), [30]);
+}
+
+#[test]
+fn leases_are_released_before_a_filter_is_called() {
+    if run_alone("background::leases_are_released_before_a_filter_is_called", &[NO_THREADS]).is_some() {
+        return;
+    }
+    // Without threads, each event after the first hundred has its turn when the run before it has ended.
+    let store = MemoryMutex::new();
+    let event = |number| {
+        let event = background(format!("e{number}"));
+        let Some(before) = (number >= 100).then(|| MutexName::lease(format!("e{}", number - 1)).unwrap()) else {
+            return event;
+        };
+        let store = store.clone();
+        event.skip(move |_| store.exists(&before).unwrap())
+    };
+    let report = schedule(store.clone(), (0..103).map(event)).run_due(noon());
+    assert!(report.entries().iter().all(|entry| matches!(entry.verdict(), Verdict::Ran(_))), "{report}");
+}
+
 #[track_caller]
 fn assert_admitted_in_batches(store: &Scripted, events: usize) {
     let batches = store.admissions();

@@ -16,7 +16,7 @@ use soloist::{
 };
 
 use crate::scripted::Scripted;
-use crate::support::{Diary, entry, holder, noon, ran, skipped, until};
+use crate::support::{Diary, NO_THREADS, entry, holder, noon, ran, run_alone, skipped, until};
 
 mod replace;
 
@@ -417,6 +417,17 @@ fn a_wait_ends_with_its_time() {
         fleet.is_free(&place(1));
         assert_eq!(fleet.diary.lines(), [""; 0]);
     }
+}
+
+#[test]
+fn an_occurrence_that_has_no_thread_for_its_wait_is_a_failure() {
+    if run_alone("queue::an_occurrence_that_has_no_thread_for_its_wait_is_a_failure", &[NO_THREADS]).is_some() {
+        return;
+    }
+    let fleet = Fleet::on(MemoryMutex::new(), |event| event.every_minute().on_overlap(Overlap::QueueOne));
+    let _run = fleet.takes(&mutex());
+    let report = fleet.server().run_due(noon());
+    assert!(matches!(skipped(&report, EVENT), SkipReason::NoThread(_)) && report.is_failure(), "{report}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use soloist::observe::{Notice, Step};
-use soloist::store::LeaseRequest;
+use soloist::store::{LeaseRequest, Scope};
 use soloist::time::{Clock, ManualClock};
 use soloist::{
     Event, EventMutex, MemoryMutex, MutexName, Period, Report, Run, Schedule, Shutdown, SkipReason, Term, Verdict,
@@ -145,6 +145,27 @@ fn it_begins_with_the_next_occurrence_if_the_claims_are_in_memory() {
     });
     it.pass_until("12:01");
     assert_eq!(it.end(), ["minute 12:01"]);
+}
+
+#[test]
+fn an_occurrence_that_the_beginning_of_the_loop_leaves_out_is_caught_up() {
+    let clock = ManualClock::at(on_the_day("11:00"));
+    let (store, diary, shutdown) =
+        (Scripted::fleet_by(&clock).scope(Scope::Process), Diary::default(), Shutdown::new());
+    let schedule = Schedule::new(store.clone()).with_clock(&clock);
+    schedule.add(Event::call("hour", notes(&diary)).hourly().on_one_server().catch_up(HOUR / 2)).unwrap();
+    assert!(!schedule.run_due(on_the_day("11:00")).is_failure());
+    clock.advance(HOUR + MINUTE / 2);
+    let calls = store.calls();
+    thread::scope(|scope| {
+        scope.spawn(|| schedule.work(&shutdown));
+        until(|| store.calls() > calls).expect("the loop begins");
+        clock.advance(MINUTE / 2);
+        let caught_up = until(|| diary.lines().len() == 2);
+        shutdown.trigger();
+        caught_up.expect("the tick of 12:01 runs the occurrence of 12:00");
+    });
+    assert_eq!(diary.lines(), ["hour 11:00", "hour 12:00"]);
 }
 
 #[test]
@@ -400,7 +421,7 @@ fn a_tick_without_a_thread_is_refused_and_told_and_the_loop_goes_on() {
     for report in reports.iter().filter(|report| report.entry("may hang").is_some()) {
         let reason = skipped(report, "may hang");
         assert!(reason.keyword() == "no_thread" && report.is_failure(), "{report}");
-        assert!(reason.to_string().starts_with("could not start a thread for its tick: "), "{reason}");
+        assert!(reason.to_string().starts_with("could not start a thread: "), "{reason}");
     }
     assert!(reports.last().is_some_and(|report| report.entries().len() == 2), "{reports:?}");
 }

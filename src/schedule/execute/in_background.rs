@@ -26,9 +26,13 @@ pub(super) fn run_in_background<'scope, 'a: 'scope>(planned: &PlannedRuns<'_, 'a
         for run in ended {
             request.release(run);
         }
-        while request.admissions() + request.ready.len() < room
+        while request.has_room(room)
             && let Some(run) = next()
         {
+            // Filters and reads of pauses may be slow, so the leases of ended runs are released before them.
+            if run.needs_check() && request.is_releasing() {
+                request.ask();
+            }
             let pending = PendingRun::new(run);
             match pending.span.in_scope(|| run.check_before_store()) {
                 Err(reason) => request.refused.push((pending, reason)),

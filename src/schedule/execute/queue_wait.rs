@@ -78,8 +78,11 @@ pub(super) fn refuse_or_queue<'scope, 'a: 'scope>(
         run_when_admitted(pending, || wait_for_lease(planned, reason));
     } else if planned.queue().is_none() {
         pending.skip(reason);
-    } else if !start_thread(scope, "soloist-queue", move || run_when_admitted(pending, || QueuedRun::take(planned))) {
-        PendingRun::new(planned).skip(SkipReason::Overlapping(None));
+    } else {
+        let wait = move || run_when_admitted(pending, || QueuedRun::take(planned));
+        if let Err(error) = start_thread(scope, "soloist-queue", wait) {
+            PendingRun::new(planned).skip(SkipReason::NoThread(error.to_string().into()));
+        }
     }
 }
 

@@ -20,7 +20,7 @@ use crate::schedule::history::LastSkip;
 use crate::schedule::report::Verdict;
 use crate::schedule::run_due::planned_run::PlannedRun;
 use crate::store::event_mutex::admission::{Admitted, Grant};
-use crate::store::event_mutex::batch::Batch;
+use crate::store::event_mutex::batch::{BATCH_SIZE, Batch};
 use crate::time::clock::moment::Moment;
 
 /// A planned run whose admission is not decided yet.
@@ -52,10 +52,10 @@ impl<'a> PendingRun<'a> {
     pub(super) fn skip(self, reason: SkipReason) {
         let Self { planned, span } = self;
         let _in_span = span.enter();
-        let reason = reason.or_stuck(planned.event.stuck_after, planned.clock.now());
         if let SkipReason::Overlapping(holder) = &reason {
             planned.settle_overlapped(holder.as_ref());
         }
+        let reason = reason.or_stuck(planned.event.stuck_after, planned.clock.now());
         let reason = planned.note_other_application(reason);
         planned.enter(Verdict::Skipped(reason));
     }
@@ -81,9 +81,17 @@ pub(super) struct StoreRequest<'a> {
 }
 
 impl<'a> StoreRequest<'a> {
-    /// Returns the number of admissions in the request.
-    pub(super) fn admissions(&self) -> usize {
-        self.admitting.iter().map(|pending| pending.planned.event.protection.slots.len()).sum()
+    /// Returns whether another run can join, if `room` runs may start now. Each slot of an event with `at_most` takes one
+    /// admission.
+    pub(super) fn has_room(&self, room: usize) -> bool {
+        let slots = |pending: &PendingRun<'_>| pending.planned.event.protection.slots.len();
+        let admissions: usize = self.admitting.iter().map(slots).sum();
+        self.admitting.len() + self.ready.len() < room && admissions < BATCH_SIZE
+    }
+
+    /// Returns whether the request has releases.
+    pub(super) fn is_releasing(&self) -> bool {
+        !self.releasing.is_empty()
     }
 
     /// Returns whether this request can contain the admission of `run`: the request is empty, or goes to the run's

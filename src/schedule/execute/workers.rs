@@ -1,5 +1,6 @@
 //! The worker threads of one loop, which perform background runs.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread::Scope;
@@ -141,7 +142,8 @@ impl<'scope, 'a: 'scope> Pool<'scope, '_, 'a> {
         self.threads.fetch_add(1, SeqCst);
         self.idle.fetch_add(1, SeqCst);
         let pool = Arc::clone(self);
-        if !start_thread(self.scope, "soloist-worker", move || pool.work()) {
+        if let Err(error) = start_thread(self.scope, "soloist-worker", move || pool.work()) {
+            log_fewer_threads(&error);
             self.idle.fetch_sub(1, SeqCst);
             self.most_threads.store(self.threads.fetch_sub(1, SeqCst) - 1, SeqCst);
         }
@@ -159,20 +161,21 @@ impl<'scope, 'a: 'scope> Pool<'scope, '_, 'a> {
     }
 }
 
-/// Starts a thread of a tick, inside the tick's span. `false`: the system could not start a thread. A panic of a
-/// subscriber of `tracing` does not keep the thread from its work.
+/// Starts a thread of a tick, inside the tick's span. A panic of a subscriber of `tracing` does not keep the thread from
+/// its work.
 pub(super) fn start_thread<'scope>(
     scope: &'scope Scope<'scope, '_>,
     name: &str,
     work: impl FnOnce() + Send + 'scope,
-) -> bool {
+) -> io::Result<()> {
     let tick = trace::Span::current();
-    let started = threads::start_in(scope, name, move || {
+    threads::start_in(scope, name, move || {
         let _in_span = contain(|| tick.enter());
         work();
-    });
-    if let Err(error) = &started {
-        let _ = contain(|| trace::no_thread("background events", "they run on fewer threads", error));
-    }
-    started.is_ok()
+    })
+}
+
+/// Logs that background events have fewer threads. A panic of a subscriber of `tracing` has no effect.
+pub(super) fn log_fewer_threads(error: &io::Error) {
+    let _ = contain(|| trace::no_thread("background events", "they run on fewer threads", error));
 }

@@ -240,6 +240,11 @@ impl<'a> PlannedRun<'a> {
         }
     }
 
+    /// Returns whether filters are called, or pauses are read, before an admission is requested. This may take long.
+    pub(crate) fn needs_check(&self) -> bool {
+        !self.event.filters.is_empty() || (self.pauses.is_some() && !self.admission_checks_pauses)
+    }
+
     /// Checks the shutdown, the pauses and the filters, before an admission is requested.
     pub(crate) fn check_before_store(&self) -> Result<(), SkipReason> {
         self.refuse_without_store()?;

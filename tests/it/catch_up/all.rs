@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 use soloist::store::LeaseRequest;
-use soloist::{AddErrorKind, Entry, Event, EventMutex, MutexName, Period, Report, Schedule, SkipReason, Term};
+use soloist::{AddErrorKind, Entry, Event, EventMutex, MutexName, Period, Report, Schedule, Term};
 
 use super::{Host, on_the_day};
 use crate::support::{HOUR, holder, output_alone, skipped};
@@ -126,14 +126,18 @@ fn servers_that_are_back_at_once_share_what_was_missed() {
 
 #[test]
 fn an_occurrence_that_met_a_run_was_not_missed_unless_that_run_made_up_for_another() {
-    for (holder_of, missed) in [("11:00", false), ("06:00", true)] {
+    for (holder_of, missed, is_stuck) in [("11:00", false, false), ("06:00", true, false), ("11:00", false, true)] {
         let host = Host::at("11:00");
-        let event = || host.all().without_overlapping();
+        let event = || {
+            let event = host.all().without_overlapping();
+            if is_stuck { event.stuck_after(HOUR / 2) } else { event }
+        };
         let _ = host.tick(&host.schedule(event()), "11:00");
         let request = LeaseRequest::new(MutexName::lease("e").unwrap(), Term::MAX, &(&host.clock).into());
         let run = host.mutex.create(&request.for_occurrence(on_the_day(holder_of))).unwrap().unwrap();
         let report = host.tick(&host.schedule(event()), "12:00");
-        assert!(matches!(skipped(&report, "e"), SkipReason::Overlapping(Some(_))), "{report}");
+        let keyword = if is_stuck { "stuck" } else { "overlapping" };
+        assert_eq!(skipped(&report, "e").keyword(), keyword, "{report}");
         host.mutex.forget(&run).unwrap();
         let report = host.tick(&host.schedule(event()), "12:01");
         assert_eq!(report.entries().len(), usize::from(missed), "a run of {holder_of}: {report}");
