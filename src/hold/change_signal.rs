@@ -19,12 +19,11 @@ pub(crate) struct Signal {
     changed: Condvar,
 }
 
-/// The waiting tasks, each under the number of its [`TaskWaiter`], and the number of waiting threads.
+/// The waiting tasks, each under the number of its [`TaskWaiter`].
 #[derive(Default)]
 struct Waiters {
     tasks: BTreeMap<u64, Waker>,
     next: u64,
-    threads: usize,
 }
 
 /// A task that waits for a signal. Until this value is dropped, each [`Signal::wake`] wakes the task.
@@ -67,26 +66,16 @@ impl Signal {
     pub(crate) fn change(&self, change: impl FnOnce()) {
         let waiters = self.lock();
         change();
-        self.wake_threads(waiters);
+        drop(waiters);
+        self.changed.notify_all();
     }
 
     /// Wakes all waiting threads and tasks. A waker runs code of its runtime, so the caller must not hold a lock.
     pub(crate) fn wake(&self) {
-        let waiters = self.lock();
-        let wakers: Vec<Waker> = waiters.tasks.values().cloned().collect();
-        self.wake_threads(waiters);
+        let wakers: Vec<Waker> = self.lock().tasks.values().cloned().collect();
+        self.changed.notify_all();
         for waker in wakers {
             let _ = contain(|| waker.wake());
-        }
-    }
-
-    /// Unlocks the signal, and wakes the waiting threads. If no thread waits, there is no system call. This saves time,
-    /// because each run calls this function at its end.
-    fn wake_threads(&self, waiters: MutexGuard<'_, Waiters>) {
-        let some_wait = waiters.threads > 0;
-        drop(waiters);
-        if some_wait {
-            self.changed.notify_all();
         }
     }
 
@@ -95,9 +84,7 @@ impl Signal {
     pub(crate) fn wait_while(&self, waiting: &Waiting, idle: impl Fn(Moment, &Waiting) -> Option<Duration>) {
         let mut waiters = self.lock();
         while let Some(patience) = idle(waiting.clock().moment(), waiting) {
-            waiters.threads += 1;
             (waiters, _) = self.changed.wait_timeout(waiters, patience).unwrap_or_else(PoisonError::into_inner);
-            waiters.threads -= 1;
         }
     }
 
