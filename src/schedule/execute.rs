@@ -10,7 +10,7 @@
 //!
 //! Filters and pauses are checked before a request is made. `ARCHITECTURE.md` follows one run.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 use std::thread::{self, Scope};
 
 use super::report::Entry;
@@ -157,8 +157,8 @@ pub(crate) fn skip_planned(planned: Vec<PlannedRun<'_>>, reason: &SkipReason) ->
 
 fn entries_of(mut planned: Vec<PlannedRun<'_>>) -> Vec<Entry> {
     let entry = |run: &mut PlannedRun<'_>| {
-        let verdict = run.verdict.take().expect("each run has its result");
-        run.entry(verdict)
+        let verdict = run.verdict.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        run.entry(verdict.expect("each run has its result"))
     };
     planned.iter_mut().map(entry).collect()
 }

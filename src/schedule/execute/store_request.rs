@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::awaited_runs::await_here;
 use super::one_run::ActiveRun;
 use crate::base::error::MutexError;
+use crate::base::lock::lock;
 use crate::event::definition::Definition;
 use crate::event::protection::OutagePolicy;
 use crate::hold::held_lease::{HeldBy, HeldLease, ReleaseOnDrop};
@@ -347,7 +348,7 @@ impl PlannedRun<'_> {
         if self.context.schedule.drops_reports && verdict.is_failure() {
             print_unless_logged(self.entry(verdict.clone()));
         }
-        let _ = self.verdict.set(verdict); // Each run has one result.
+        *lock(&self.verdict) = Some(verdict);
     }
 
     /// Compares the timetable of the event with that of the server that claimed the occurrence. Reports a difference

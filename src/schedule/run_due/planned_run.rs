@@ -1,7 +1,7 @@
 //! The planned runs of a tick, and the context that they share. A planned run has the checks before its start, and its
 //! requests to the store.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -118,7 +118,7 @@ pub(crate) struct PlannedRun<'a> {
     /// admission. So for an event with filters, the pauses are read earlier.)
     pub(crate) admission_checks_pauses: bool,
     /// The result, after the run has ended or was skipped.
-    pub(crate) verdict: OnceLock<Verdict>,
+    pub(crate) verdict: Mutex<Option<Verdict>>,
 }
 
 impl<'a> PlannedRun<'a> {
@@ -155,7 +155,7 @@ impl<'a> PlannedRun<'a> {
             admission_checks_pauses: asks_store
                 && event.filters.is_empty()
                 && checked.is_some_and(|checked| checked.store.id == store.id),
-            verdict: OnceLock::new(),
+            verdict: Mutex::default(),
         }
     }
 
