@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::hash::{BuildHasher, Hash, Hasher};
 use std::iter;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
+use foldhash::fast::{FixedState, RandomState};
 
 use super::token::FencingToken;
 use crate::base::error::debug_as_display;
@@ -45,15 +47,22 @@ pub(crate) mod text;
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MutexName(Arc<Name>);
 
-/// A map by name. A tick looks up each name several times, and the hashes of the standard library would take a tenth of
-/// a tick in memory.
-pub(crate) type NameMap<V> = HashMap<MutexName, V, foldhash::fast::RandomState>;
+/// A map by name. The hashes of the standard library would take a tenth of a tick in memory.
+pub(crate) type NameMap<V> = HashMap<MutexName, V, RandomState>;
 
-#[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Name {
     mutex: Arc<str>,
     /// `None` if the entry is a lease.
     claim: Option<ClaimPart>,
+    /// The hash of the other fields. It is kept, because a tick looks up each name several times.
+    hash: u64,
+}
+
+impl Hash for Name {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
 }
 
 /// The part of a name that only claims, permits and markers have.
@@ -106,7 +115,7 @@ impl MutexName {
             chars if chars > limit => {
                 Err(InvalidName::because(format_args!("has {chars} characters, the limit is {limit}")))
             }
-            _ => Ok(Self(Arc::new(Name { mutex, claim: None }))),
+            _ => Ok(Self::new(mutex, None)),
         }
     }
 
@@ -186,9 +195,13 @@ impl MutexName {
         self.with(event, Claimed::Mark(mark.into()))
     }
 
+    fn new(mutex: Arc<str>, claim: Option<ClaimPart>) -> Self {
+        let hash = FixedState::default().hash_one((&mutex, &claim));
+        Self(Arc::new(Name { mutex, claim, hash }))
+    }
+
     fn with(&self, event: impl Into<Arc<str>>, claimed: Claimed) -> Self {
-        let claim = ClaimPart { event: event.into(), claimed };
-        Self(Arc::new(Name { mutex: Arc::clone(&self.0.mutex), claim: Some(claim) }))
+        Self::new(Arc::clone(&self.0.mutex), Some(ClaimPart { event: event.into(), claimed }))
     }
 
     /// Returns the names of the `count` slots of an event. Each run of the event holds one slot. Slot 0 is the lease,
