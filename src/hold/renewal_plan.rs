@@ -125,16 +125,18 @@ pub(super) type RenewalAnswers = Vec<Result<bool, MutexError>>;
 
 impl Plan {
     /// Adds a lease that was just granted. Returns the time of the first job for the lease, or `None` if there is no
-    /// lease. `may_forget` is whether the store can lose its data during the life of this process. If the plan already
-    /// renews a lease of this name on such a store, the store has lost that lease, and the result is its holder.
+    /// lease. The lease takes the place of a released lease of its name, if there is one. The caller drops that lease
+    /// without holding a lock. `may_forget` is whether the store can lose its data during the life of this process. If
+    /// the plan already renews a lease of this name on such a store, the store has lost that lease, and the result is its
+    /// holder.
     pub(super) fn keep(
         &mut self,
         held: &Arc<HeldLease>,
         store: Weak<dyn EventMutex>,
         renewal: Renewal,
         may_forget: bool,
-    ) -> (Result<(), Holder>, Option<Moment>) {
-        let Some(lease) = held.lease() else { return (Ok(()), None) };
+    ) -> (Result<Option<Arc<HeldLease>>, Holder>, Option<Moment>) {
+        let Some(lease) = held.lease() else { return (Ok(None), None) };
         if may_forget
             && renewal == Renewal::WhileItRuns
             && let Some(first) = self.doubt(lease.name(), held.granted_at)
@@ -154,10 +156,13 @@ impl Plan {
         let planned =
             PlannedLease { held, store, renewal, read_at, is_being_read: false, waits: false, is_shortened: false };
         let of_name = self.leases.entry(name).or_default();
-        let released = of_name.extract_if(.., |known| known.held.was_released()).map(|known| known.held);
-        self.removed.extend(released);
-        of_name.push(planned);
-        (Ok(()), Some(if self.exits_on.is_some() { Moment::BEGINNING } else { due }))
+        let released = if let Some(place) = of_name.iter_mut().find(|known| known.held.was_released()) {
+            Some(mem::replace(place, planned).held)
+        } else {
+            of_name.push(planned);
+            None
+        };
+        (Ok(released), Some(if self.exits_on.is_some() { Moment::BEGINNING } else { due }))
     }
 
     /// Removes all leases for which `is_gone` returns `true`, and returns them.

@@ -14,7 +14,7 @@ use super::held_lease::HeldLease;
 #[cfg(unix)]
 use super::process_exit::{self, EndsWithProcess};
 use super::renewal_plan::{DueRenewals, Plan, PlannedJob, RenewalAnswers};
-use super::timer_thread::TimerThread;
+use super::timer_thread::{TimerThread, discard};
 use crate::base::lock::lock;
 use crate::base::{catch_panic::contain, error::MutexError, per_process::PerProcess, threads};
 use crate::lease::{holder::Holder, request::Lease, store_id::StoreId, term::Renewal};
@@ -97,7 +97,7 @@ impl RenewalThread {
         // A store in the memory of this process loses its data only when the process ends, and then the leases end,
         // too.
         let may_forget = store.scope != Scope::Process;
-        self.change(|plan| plan.keep(held, Arc::downgrade(&store.mutex), renewal, may_forget))
+        self.change(|plan| plan.keep(held, Arc::downgrade(&store.mutex), renewal, may_forget)).map(discard)
     }
 
     /// Plans to wake the task at `timeout`, and to log a warning if the task has not ended five seconds later.

@@ -213,7 +213,7 @@ impl TimerThread {
 
 /// Drops leases and jobs. The caller holds no lock, because the drop of a lease can drop an observer, which is code of the
 /// user.
-fn discard<T>(unused: T) {
+pub(super) fn discard<T>(unused: T) {
     let _ = contain(|| drop(unused));
 }
 
