@@ -165,8 +165,7 @@ impl TickPlan {
 
     /// Returns the smallest lateness in the plan: that of the most recent occurrence.
     pub(super) fn lateness(&self) -> Duration {
-        let late = self.due.iter().map(|(_, tick)| tick.now() - tick.occurrence()).min();
-        late.and_then(|late| late.to_std().ok()).unwrap_or_default()
+        self.due.iter().map(|(_, tick)| tick.lateness()).min().unwrap_or_default()
     }
 
     /// Returns the plan with only the due events whose claims outlast this process. For these, a claim shows whether an

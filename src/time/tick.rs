@@ -27,6 +27,7 @@ use super::zone::Zone;
 pub struct Tick {
     local: DateTime<FixedOffset>,
     scheduled: DateTime<FixedOffset>,
+    lateness: Duration,
 }
 
 /// Ticks at one instant in two zones differ if the clocks show different times.
@@ -54,7 +55,7 @@ impl Tick {
     /// ```
     pub fn at(now: DateTime<Utc>, zone: &Zone) -> Self {
         let local = zone.at(now);
-        Self { local, scheduled: start_of_minute(local) }
+        Self::new(local, start_of_minute(local))
     }
 
     /// Returns the instant of the tick. All events without a [jitter](crate::Event::jitter) get an equal instant. For
@@ -122,7 +123,16 @@ impl Tick {
 
     /// Returns this tick with another `occurrence`: an instant of an interval, or a missed occurrence.
     pub(crate) fn with_occurrence(self, occurrence: DateTime<Utc>, zone: &Zone) -> Self {
-        Self { scheduled: zone.at(occurrence), ..self }
+        Self::new(self.local, zone.at(occurrence))
+    }
+
+    fn new(local: DateTime<FixedOffset>, scheduled: DateTime<FixedOffset>) -> Self {
+        Self { local, scheduled, lateness: (local - scheduled).to_std().unwrap_or_default() }
+    }
+
+    /// Returns the time from the occurrence to the tick, or zero if the occurrence comes later.
+    pub(crate) fn lateness(&self) -> Duration {
+        self.lateness
     }
 
     /// Returns the instant one minute after the occurrence.

@@ -129,7 +129,8 @@ impl<'a> PlannedRun<'a> {
         let (store, protection) = (&event.store, &event.protection);
         let is_backfill = matches!(context.started_by, StartedBy::Backfill(_));
         let is_by_hand = matches!(context.started_by, StartedBy::Caller);
-        let occurrence = if is_by_hand { tick.now() } else { tick.occurrence() };
+        let (occurrence, lateness) =
+            if is_by_hand { (tick.now(), Duration::ZERO) } else { (tick.occurrence(), tick.lateness()) };
         let queue = protection.queue.as_ref().filter(|_| !is_by_hand);
         let by_timetable = !is_by_hand && !is_backfill;
         let makes_claim = by_timetable && protection.claim.is_some();
@@ -142,7 +143,7 @@ impl<'a> PlannedRun<'a> {
             event,
             history,
             tick,
-            lateness: (tick.now() - occurrence).to_std().unwrap_or_default(),
+            lateness,
             missed: None,
             is_backlog: false,
             context,
