@@ -137,7 +137,9 @@ fn run_in_order<'scope, 'a: 'scope>(planned: &[&'a PlannedRun<'a>], scope: &'sco
         request.ask();
         request.perform_here();
         let is_lost = is_asked && matches!(request.refused[..], [(_, SkipReason::RanElsewhere(_))]);
-        request.refused.drain(..).for_each(|(pending, reason)| refuse_or_queue(pending, reason, scope));
+        if let Some((pending, reason)) = request.refused.pop() {
+            refuse_or_queue(pending, reason, scope);
+        }
         if is_lost {
             taken.read_after_a_loss(run, at, planned);
         } else if is_asked {

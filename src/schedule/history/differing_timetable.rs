@@ -51,13 +51,13 @@ pub(super) fn compare(
 ) -> Option<OtherTimetable> {
     let other = claimed_by.and_then(|holder| Some((holder, holder.timetable()?)));
     let other = other.filter(|(holder, timetable)| *timetable != &**own && holder.other_application().is_none());
-    let known = difference.take().filter(|known| known.own == *own);
+    difference.take_if(|known| known.own != *own);
     let Some((holder, timetable)) = other else {
-        *difference = known.filter(|known| clock.now() - known.last < TOLERATED);
+        difference.take_if(|known| clock.now() - known.last >= TOLERATED);
         return None;
     };
     let now = clock.now();
-    let (since, was_told) = known.map_or((now, false), |known| (known.other.since, known.is_told));
+    let (since, was_told) = difference.take().map_or((now, false), |known| (known.other.since, known.is_told));
     let is_told = was_told || now - since >= TOLERATED;
     let server = holder.process().into();
     let other = OtherTimetable { timetable: timetable.into(), server, since };
