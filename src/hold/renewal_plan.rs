@@ -152,14 +152,14 @@ impl Plan {
             let released = self.take_leases(HeldLease::was_released);
             self.removed.extend(released);
         }
-        let (name, held) = (lease.name().clone(), Arc::clone(held));
+        let (name, held) = (lease.name(), Arc::clone(held));
         let planned =
             PlannedLease { held, store, renewal, read_at, is_being_read: false, waits: false, is_shortened: false };
-        let of_name = self.leases.entry(name).or_default();
-        let released = if let Some(place) = of_name.iter_mut().find(|known| known.held.was_released()) {
+        let mut of_name = self.leases.get_mut(name).into_iter().flatten();
+        let released = if let Some(place) = of_name.find(|known| known.held.was_released()) {
             Some(mem::replace(place, planned).held)
         } else {
-            of_name.push(planned);
+            self.leases.entry(name.clone()).or_default().push(planned);
             None
         };
         (Ok(released), Some(if self.exits_on.is_some() { Moment::BEGINNING } else { due }))
