@@ -86,6 +86,16 @@ fn a_schedule_without_a_log_says_so_and_not_that_nothing_ran() {
     assert!([1, 1_000].into_iter().all(|keep| Schedule::new(mutex.clone()).with_run_log(keep).is_ok()));
 }
 
+/// Refuses a second log, which would trim the first, and count each skip once more.
+#[test]
+fn a_schedule_keeps_one_log() {
+    let schedule = Schedule::in_process().with_run_log(2).unwrap();
+    assert_eq!(
+        schedule.with_run_log(50).unwrap_err().to_string(),
+        "`with_run_log(50)`: the schedule keeps a log of runs already: call `with_run_log(..)` once"
+    );
+}
+
 #[test]
 fn a_failure_is_on_record_with_its_error_and_the_last_success_stays() {
     let (_clock, mutex) = store();

@@ -136,7 +136,8 @@ impl Schedule {
     ///
     /// # Errors
     ///
-    /// `keep` is not from 1 to 1,000, or the store can't keep a log. All stores of this crate can keep a log.
+    /// `keep` is not from 1 to 1,000; the schedule keeps a log already; or the store can't keep a log. All stores of this
+    /// crate can keep a log.
     ///
     /// ```
     /// use soloist::{Event, Schedule};
@@ -152,6 +153,10 @@ impl Schedule {
     pub fn with_run_log(self, keep: usize) -> Result<Self, RunLogError> {
         if !(1..=MOST_KEPT).contains(&keep) {
             return Err(RunLogError::Keep { keep });
+        }
+        // Two logs would trim one another, and count each skip twice.
+        if self.run_logger.is_some() {
+            return Err(RunLogError::Twice { keep });
         }
         let what = "keep a log of runs: leave `with_run_log(..)` out, or implement `EventMutex::run_log`";
         self.store.mutex.run_log().ok_or_else(|| RunLogError::Store(MutexError::unsupported(what)))?;
@@ -287,6 +292,13 @@ pub enum RunLogError {
     #[error("`with_run_log({keep})`: use 1 to {MOST_KEPT}")]
     #[non_exhaustive]
     Keep {
+        /// The number that the caller passed.
+        keep: usize,
+    },
+    /// The schedule keeps a log already.
+    #[error("`with_run_log({keep})`: the schedule keeps a log of runs already: call `with_run_log(..)` once")]
+    #[non_exhaustive]
+    Twice {
         /// The number that the caller passed.
         keep: usize,
     },
