@@ -228,7 +228,7 @@ fn tell_of_a_loop(listener: &Listener) {
     let schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
     let (set, ends) = (clock.clone(), shutdown.clone());
     // The loop notices each step before the next one, also if a tick comes late.
-    let steps = [(-4, "clock set back: beginning anew"), (-1, "clock set back"), (2, "minutes missed")];
+    let steps = [(-4, "clock set back: beginning anew"), (-1, "clock set back"), (4, "minutes missed")];
     let (steps, heard) = (Mutex::new(steps.into_iter()), listener.clone());
     let task = move |_: &Run| {
         let mut steps = steps.lock().unwrap();

@@ -53,7 +53,6 @@ impl TickProgress {
         if self.interval_around(now).is_some() {
             return None;
         }
-        self.ticked.retain(|interval| now - interval.until <= LARGEST_STEP);
         let minute = Tick::at(now, &Zone::UTC).occurrence();
         let before_it = minute - TimeDelta::seconds(1);
         let earlier = self.ticked.iter_mut().filter(|interval| interval.until < now);
@@ -67,6 +66,7 @@ impl TickProgress {
                 if let Some(TickedInterval { until, .. }) = earlier {
                     missed(*until, minute);
                 }
+                self.ticked.retain(|interval| now - interval.until <= LARGEST_STEP);
                 self.ticked.push(TickedInterval { from: before_it, until: now });
                 Some(before_it)
             }
@@ -99,5 +99,15 @@ mod tests {
         assert_eq!(ticks(544..=545), [544, 545], "two hours back again");
         assert_eq!(ticks(659..=663), [659, 663]);
         assert_eq!(ticks(774..=782), [774, 781, 782]);
+    }
+
+    #[test]
+    fn a_step_forward_is_missed_time_however_far_it_is() {
+        let at = |hour: i64| DateTime::UNIX_EPOCH + TimeDelta::hours(hour);
+        for hours in [1, 3, 4, 1000] {
+            let (mut progress, mut missed) = (TickProgress::begin(at(0)), None);
+            progress.tick(at(hours), |after, until| missed = Some((after, until)));
+            assert_eq!(missed, Some((at(0), at(hours))));
+        }
     }
 }
