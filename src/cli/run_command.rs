@@ -79,25 +79,21 @@ pub(super) fn run(arguments: &ArgMatches) -> Answered {
     check_arguments(arguments)?;
     let now = now()?;
     schedule.add(event(arguments, now)).map_err(|error| usage(&error))?;
-    let named = named(schedule.clone(), arguments).map_err(|error| usage(&error))?;
+    schedule = named(schedule, arguments).map_err(|error| usage(&error))?;
+    if text(arguments, "on-outage") == "run" {
+        schedule = schedule.past_unknown_pauses();
+    }
     let (name, is_verbose) = (text(arguments, "name"), arguments.get_flag("verbose"));
     // At a terminal, a user who tries the command wants to know why nothing happens.
     let is_tried = io::stderr().is_terminal();
-    if interval(arguments).is_some() && named.last_due(name, now).is_ok_and(|due| due.is_none()) {
+    if interval(arguments).is_some() && schedule.last_due(name, now).is_ok_and(|due| due.is_none()) {
         if is_verbose || is_tried {
-            let next = named.next_due(now).map_or_else(|| "never".to_owned(), to_the_second);
+            let next = schedule.next_due(now).map_or_else(|| "never".to_owned(), to_the_second);
             say(format_args!("{}: it is not due: its next time is {next}", Named(name)));
         }
         return Ok(CommandAnswer::nothing());
     }
-    let Some(mut entry) = run_at(now, &named, arguments)? else { return Ok(CommandAnswer::nothing()) };
-    let is_out = matches!(entry.verdict(), Verdict::Skipped(SkipReason::StoreUnavailable(_)));
-    if is_out && text(arguments, "on-outage") == "run" {
-        // A named schedule runs nothing if its pause can't be read. So the schedule without a name runs the command
-        // in this case.
-        let schedule = if named.paused().is_ok() { &named } else { &schedule };
-        entry = run_at(now, schedule, arguments)?.unwrap_or(entry);
-    }
+    let Some(entry) = run_at(now, &schedule, arguments)? else { return Ok(CommandAnswer::nothing()) };
     let is_skipped = matches!(entry.verdict(), Verdict::Skipped(_));
     let is_nested = is_nested(&entry);
     if is_verbose || (is_tried && is_skipped) || is_nested || is_worth_telling(&entry) {
@@ -110,7 +106,7 @@ pub(super) fn run(arguments: &ArgMatches) -> Answered {
         };
         say(format_args!("{}: {late}{}{nested}", Named(entry.event()), entry.verdict()));
     }
-    if let Some(error) = named.run_log_failure().filter(|_| is_verbose || is_tried) {
+    if let Some(error) = schedule.run_log_failure().filter(|_| is_verbose || is_tried) {
         say(format_args!("{}: the run is not in the log: {}", Named(entry.event()), Chain(&error)));
     }
     let conflict = arguments.get_one::<u8>("conflict-exit-code").copied().unwrap_or(1);

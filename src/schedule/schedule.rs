@@ -93,6 +93,8 @@ pub struct Schedule {
     pub(super) label: Option<Arc<Label>>,
     /// The name of the marker that pauses the schedule. `None`: the schedule has no name, and can't be paused.
     pub(super) pause_marker: Option<MutexName>,
+    /// Whether events run if the store does not say whether they are paused.
+    pub(super) runs_past_unknown_pauses: bool,
     pub(super) observers: Observers,
     /// The observer that keeps the log of runs.
     pub(super) run_logger: Option<Arc<RunLogger>>,
@@ -127,6 +129,7 @@ impl Schedule {
             instance: this_instance(),
             label: None,
             pause_marker: None,
+            runs_past_unknown_pauses: false,
             observers: Observers::default(),
             run_logger: None,
             told_of: Arc::default(),

@@ -303,15 +303,19 @@ impl<'a> PlannedRun<'a> {
     }
 
     /// Checks for all pauses, for a run that waits for its next attempt. If the attempt is due now (`is_due`), the
-    /// store is asked. Otherwise, a recent answer is enough. A store that was unavailable a moment ago is asked, too,
-    /// because the attempt begins only after an answer.
+    /// store is asked. Otherwise, a recent answer is enough. A store that was unavailable a moment ago is asked, too, if
+    /// the attempt begins only after an answer.
     pub(crate) fn look_for_pauses_again(&self, is_due: bool) -> Result<(), SkipReason> {
-        self.read_pauses(if is_due { Duration::ZERO } else { SHARED_FOR }, None)
+        let outages = self.context.schedule.runs_past_unknown_pauses.then_some(&self.context.outages);
+        self.read_pauses(if is_due { Duration::ZERO } else { SHARED_FOR }, outages)
     }
 
     fn read_pauses(&self, max_age: Duration, outages: Option<&Outages<'_>>) -> Result<(), SkipReason> {
         let (Some(check), Some(pauses)) = (&self.context.pauses, &self.pauses) else { return Ok(()) };
-        pauses.iter().try_for_each(|mark| check.allows(mark, max_age, outages, self.clock))
+        match pauses.iter().try_for_each(|mark| check.allows(mark, max_age, outages, self.clock)) {
+            Err(SkipReason::StoreUnavailable(_)) if self.context.schedule.runs_past_unknown_pauses => Ok(()),
+            answer => answer,
+        }
     }
 
     /// Returns the queue where the run waits if it overlaps a run of its event. A run that was started by hand, or by a

@@ -71,6 +71,12 @@ impl Schedule {
         Ok(Self { pause_marker: Some(lease.mark(name, PAUSED)), ..self })
     }
 
+    /// Returns the schedule with events that run if the store does not say whether they are paused.
+    #[cfg(feature = "cli")]
+    pub(crate) fn past_unknown_pauses(self) -> Self {
+        Self { runs_past_unknown_pauses: true, ..self }
+    }
+
     /// Returns the name under which the schedule can be paused; empty if the schedule has no such name.
     #[cfg(feature = "cli")]
     pub(crate) fn pause_name(&self) -> &str {

@@ -284,20 +284,26 @@ fn a_command_that_succeeded_and_whose_lease_can_not_be_released_does_not_exit_wi
 }
 
 #[test]
-fn a_pause_counts_when_the_store_answers_again_although_the_command_would_run_while_it_is_out() {
+fn a_command_that_would_run_while_its_store_is_out_asks_it_once_and_a_pause_counts_when_it_answers() {
     let server = Redis::start();
     let proxy = Proxy::of(&server);
     succeeds(Place::on(&server).soloist("pause --why").arg("a move"));
     let place = Place { store: proxy.url(), ..Place::new() };
-    proxy.fault_once(Fault::Answer(b"-ERR out of order\r\n"));
-    answer(&mut place.run("-v --on-outage run", "touch ran")).exits_with(CONFLICT).says("skipped, paused by ");
-    assert_eq!(proxy.met(), 1, "it was out at first");
-    assert!(!place.path("ran").exists());
-    // During an outage nothing is known of a pause.
     proxy.fault(Fault::Answer(b"-ERR out of order\r\n"));
-    let ran = answer(&mut place.run("--on-outage run", "echo ran; exit 3")).exits_with(3);
-    assert_eq!(ran.printed, "ran\n");
+    let asks = |options, code| {
+        let met = proxy.met();
+        let answer = answer(&mut place.run(options, "echo ran; exit 3")).exits_with(code);
+        (proxy.met() - met, answer)
+    };
+    let (by_default, _) = asks("", 66);
+    // During an outage nothing is known of a pause, also before the second attempt.
+    let (asked, ran) = asks("--on-outage run --retry 1 --retry-after 1s", 3);
+    assert_eq!(ran.printed, "ran\nran\n");
     ran.says("unprotected, because the store gave no decision");
+    assert_eq!(asked, by_default, "an outage costs a tick one timeout");
+    proxy.mend();
+    answer(&mut place.run("-v --on-outage run", "touch ran")).exits_with(CONFLICT).says("skipped, paused by ");
+    assert!(!place.path("ran").exists());
 }
 
 /// Accepts the options of `flock`, for lines that used it before.
