@@ -2,6 +2,8 @@
 //! waits.
 
 use std::mem;
+#[cfg(feature = "tokio")]
+use std::pin::Pin;
 use std::sync::atomic::AtomicBool;
 #[cfg(all(unix, feature = "signals"))]
 use std::sync::atomic::AtomicU32;
@@ -14,12 +16,20 @@ use crate::observe::tell::{notice_queue::spawn_detached, trace};
 use crate::task::run::Run;
 use crate::time::{clock::Clock, clock::Waiting, clock::manual::Wake, clock::moment::Moment};
 
+/// A future that completes when a token is cancelled.
+#[cfg(feature = "tokio")]
+type TokenFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 #[derive(Default)]
 pub(super) struct ShutdownState {
     pub(super) progress: Mutex<Progress>,
     pub(super) changed: Condvar,
     /// The waker of the futures that wait for the beginning of the shutdown.
     pub(super) begins: Arc<Signal>,
+    /// The future that waits for the cancellation of a token. `None`: the shutdown has no token, or the token was
+    /// cancelled.
+    #[cfg(feature = "tokio")]
+    pub(super) cancelled: Mutex<Option<TokenFuture>>,
     /// The process whose signals trigger the shutdown. Zero: no signal triggers it.
     #[cfg(all(unix, feature = "signals"))]
     pub(super) listening_process: AtomicU32,
