@@ -7,6 +7,7 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::execute::{run_planned, skip_planned};
+use super::history::run_logger::RunLogger;
 use super::report::{Entry, Report};
 use super::schedule::Schedule;
 use super::schedule::registry::Registry;
@@ -282,8 +283,8 @@ impl Schedule {
         }
     }
 
-    /// Waits until the last records of runs are written, because the process may end now.
+    /// Writes the last records of runs and numbers of skips, and waits for these writes, because the process may end now.
     pub(super) fn finish_run_log(&self) {
-        self.run_logger.iter().for_each(|logger| logger.finish());
+        self.run_logger.iter().for_each(RunLogger::finish);
     }
 }

@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::history::run_logger::RunLogger;
 use super::report::Report;
 use super::run_due::TickPlan;
 use super::run_due::missed_check::write_markers;
@@ -145,7 +144,7 @@ impl Schedule {
             });
         };
         self.block_here(tick_to_the_end);
-        self.finish_run_log_of_loop();
+        self.finish_run_log();
         let mut reports = reports.into_inner().unwrap_or_else(PoisonError::into_inner);
         reports.sort_by_key(Report::at);
         let entries = reports.into_iter().flat_map(|report| report.entries).collect();
@@ -194,12 +193,7 @@ impl Schedule {
             // the grace, for its own work.
             shutdown.mark_seen();
         });
-        self.finish_run_log_of_loop();
-    }
-
-    /// Writes all records and all numbers of skips, and waits for these writes, because the loop is over.
-    fn finish_run_log_of_loop(&self) {
-        self.run_logger.iter().for_each(RunLogger::finish_all);
+        self.finish_run_log();
     }
 
     /// Calls `body`, which blocks this thread. If the thread belongs to a runtime with other threads, these drive the

@@ -1,21 +1,21 @@
 //! The log of runs: the fleet's runs, the dead ones, and the cost of an unavailable store.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use soloist::observe::{LoggedRun, OutcomeKind, RunLogError, RunRecord, RunState};
+use soloist::observe::{LoggedRun, Notice, OutcomeKind, RunLogError, RunRecord, RunState, Step};
 use soloist::store::{Holder, LeaseRequest, Owner};
 use soloist::testing::TestStore;
 use soloist::time::ManualClock;
 use soloist::{
     Event, EventMutex, FencingToken, FileMutex, MemoryMutex, MutexName, Run, Schedule, Shutdown, SkipReason, Term,
-    Verdict,
 };
 
 use crate::scripted::{Call, Scripted};
-use crate::support::{noon, until};
+use crate::support::{PATIENCE, noon, until};
 
 fn minute(number: i64) -> DateTime<Utc> {
     noon() + TimeDelta::minutes(number)
@@ -440,29 +440,75 @@ fn an_occurrence_that_is_refused_each_minute_is_counted_once() {
 }
 
 #[test]
-fn a_server_writes_what_it_skipped_of_an_event_once_in_ten_seconds_and_the_rest_when_its_loop_ends() {
+fn a_loop_writes_what_it_skipped_of_an_event_once_in_ten_seconds_and_the_rest_when_it_ends() {
     let (clock, mutex) = store();
     let store = Scripted::over(mutex.clone());
     let schedule = Schedule::new(store.clone()).with_clock(&clock).with_run_log(3).unwrap();
     for name in ["a", "b"] {
         schedule.add(Event::call(name, |_| {}).every_second().without_overlapping()).unwrap();
-        let request = LeaseRequest::new(MutexName::lease(name).unwrap(), Term::MAX, &mutex.clock());
-        mutex.create(&request).unwrap().expect("nobody holds it");
+        hold(&mutex, name);
     }
-    let writes = || store.asked(&["count_skips"]).len();
-    let tick = |seconds: i64| {
-        clock.advance(Duration::from_secs(1));
-        let report = schedule.run_due(noon() + TimeDelta::seconds(seconds));
-        assert_eq!(report.entries().iter().filter(|entry| matches!(entry.verdict(), Verdict::Skipped(_))).count(), 2);
+    let ((begin, begins), (report, reports)) = (mpsc::channel(), mpsc::channel());
+    let (begin, report) = (Mutex::new(begin), Mutex::new(report));
+    let schedule = schedule
+        .observe(move |notice: &Notice<'_>| {
+            if let Step::LoopAlive = notice.step() {
+                begin.lock().unwrap().send(()).unwrap();
+            }
+        })
+        .on_report(move |ticked| report.lock().unwrap().send(ticked.entries().len()).unwrap());
+    let has_written = |writes: usize, of_a: u64| {
+        until(|| store.asked(&["count_skips"]).len() == writes && skips(&schedule).iter().any(|skip| skip.1 == of_a))
+            .unwrap();
     };
-    (1..=10).for_each(tick);
-    assert_eq!((writes(), skips(&schedule)[0].1), (2, 1), "once for each event");
-    (11..=13).for_each(tick);
-    assert_eq!((writes(), skips(&schedule)[0].1), (4, 11));
+    let tick = |_| {
+        clock.advance(Duration::from_secs(1));
+        assert_eq!(reports.recv_timeout(PATIENCE), Ok(2));
+    };
     let shutdown = Shutdown::new();
-    shutdown.trigger();
-    schedule.work(&shutdown);
-    assert_eq!((writes(), skips(&schedule)), (6, vec![("overlapping", 13, noon() + TimeDelta::seconds(13))]));
+    thread::scope(|scope| {
+        scope.spawn(|| schedule.work(&shutdown));
+        let _ends = TriggerOnDrop(&shutdown);
+        begins.recv_timeout(PATIENCE).unwrap();
+        tick(1);
+        has_written(2, 1);
+        (2..=10).for_each(tick);
+        has_written(2, 1);
+        tick(11);
+        has_written(4, 11);
+        (12..=13).for_each(tick);
+    });
+    has_written(6, 13);
+    assert_eq!(skips(&schedule), [("overlapping", 13, noon() + TimeDelta::seconds(13))]);
+}
+
+/// Ends a loop, also if an assertion fails.
+struct TriggerOnDrop<'a>(&'a Shutdown);
+
+impl Drop for TriggerOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.trigger();
+    }
+}
+
+/// Holds the lease of this event from now on.
+fn hold(mutex: &MemoryMutex, event: &str) {
+    let request = LeaseRequest::new(MutexName::lease(event).unwrap(), Term::MAX, &mutex.clock());
+    mutex.create(&request).unwrap().expect("nobody holds it");
+}
+
+#[test]
+fn a_call_that_skipped_several_minutes_of_an_event_has_written_all_when_it_returns() {
+    let (clock, mutex) = store();
+    let store = Scripted::over(mutex.clone());
+    let schedule = Schedule::new(store.clone()).with_clock(&clock).with_run_log(3).unwrap();
+    schedule.add(Event::call("a", |_| {}).every_minute().without_overlapping()).unwrap();
+    hold(&mutex, "a");
+    // The first skip is written before the second comes.
+    let is_written = move |_: &Run| until(|| !store.asked(&["count_skips"]).is_empty());
+    schedule.add(Event::call("waits", is_written).every_minute()).unwrap();
+    assert!(!schedule.run_due_since(noon(), minute(4)).is_failure());
+    assert_eq!(skips(&schedule), [("overlapping", 4, minute(4))]);
 }
 
 #[test]
@@ -476,8 +522,7 @@ fn what_could_not_be_counted_is_counted_with_the_next() {
     let schedule =
         Schedule::new(Scripted::over(mutex.clone()).before(is_out)).with_clock(&clock).with_run_log(3).unwrap();
     schedule.add(Event::call("a", |_| {}).every_minute().without_overlapping()).unwrap();
-    let request = LeaseRequest::new(MutexName::lease("a").unwrap(), Term::MAX, &mutex.clock());
-    mutex.create(&request).unwrap().expect("nobody holds it");
+    hold(&mutex, "a");
     let tick = |number: i64| {
         clock.advance(Duration::from_secs(60));
         assert!(schedule.run_due(minute(number)).skip_reason("a").is_some());

@@ -189,8 +189,9 @@ impl Schedule {
     /// that another server runs do not count. With `catch_up`, an occurrence counts only when it is due, however often
     /// a later tick tries to make up for it.
     ///
-    /// Each server counts its own skips, and writes the numbers of an event at most every ten seconds. A loop writes
-    /// the rest when it ends. Numbers that a killed process has not written are lost.
+    /// Each server counts its own skips. A loop writes the numbers of an event at most every ten seconds, and the rest
+    /// when it ends. `run_due` and similar methods write the numbers before they return. Numbers that a killed process
+    /// has not written are lost.
     ///
     /// # Errors
     ///

@@ -135,9 +135,10 @@ impl WaitingRecords {
         }
     }
 
-    /// Marks all waiting numbers of skips as due, because the process or the loop ends.
-    fn let_skips_be_due(&mut self) {
+    /// Marks all waiting numbers of skips as due, because the process may end. Returns whether there are any.
+    fn let_skips_be_due(&mut self) -> bool {
         self.skips.values_mut().for_each(|skips| skips.are_due = !skips.counts.is_empty());
+        self.skips.values().any(|skips| skips.are_due)
     }
 
     fn push(&mut self, record: RunRecord) {
@@ -284,7 +285,7 @@ impl RunLogger {
     }
 
     /// Counts a skipped occurrence of `event`. The number is written now if the last write was at least ten seconds
-    /// ago. Otherwise the number is written together with a later skip.
+    /// ago. Otherwise the number is written together with a later skip, or by [`finish`](Self::finish).
     fn skipped(self: &Arc<Self>, event: &str, skip: SkipCount) {
         let now = self.clock.moment();
         let mut records = self.records_until_exit();
@@ -296,21 +297,12 @@ impl RunLogger {
         }
     }
 
-    /// Writes all records and all numbers of skips, and waits for these writes, because the loop is over.
-    pub(crate) fn finish_all(self: &Arc<Self>) {
-        let mut records = self.records();
-        records.let_skips_be_due();
-        if records.skips.values().any(|skips| skips.are_due) {
-            self.begin_to_write(records);
-        } else {
-            drop(records);
+    /// Writes all records and all numbers of skips. Waits until they are written, or until one more attempt to write has
+    /// failed, but at most three seconds. After this call, the process may end.
+    pub(crate) fn finish(self: &Arc<Self>) {
+        if self.records().let_skips_be_due() {
+            self.begin_to_write(self.records());
         }
-        self.finish();
-    }
-
-    /// Waits until all records are written, or until one more attempt to write has failed, but at most three seconds.
-    /// After this call, the process may end.
-    pub(crate) fn finish(&self) {
         self.finish_until(Clock::system().moment().plus(LAST_WRITES));
     }
 
