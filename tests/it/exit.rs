@@ -3,6 +3,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write, stdin, stdout};
 use std::mem;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio, exit};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,9 +11,13 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use signal_hook::consts::SIGTERM;
 use soloist::observe::{Notice, OutcomeKind, RunState, Step};
 use soloist::time::ManualClock;
-use soloist::{Event, EventMutex, FileMutex, LeaseGuard, MutexName, Output, Run, Schedule, Term, connect};
+use soloist::{
+    Event, EventMutex, FileMutex, LeaseGuard, MutexName, Output, Retry, Run, Schedule, Shutdown, TaskResult, Term,
+    connect,
+};
 
 use crate::scripted::Scripted;
 use crate::support::{HOUR, PATIENCE, group_lives, holder, noon, number_in, until};
@@ -389,6 +394,39 @@ fn a_run_that_ends_its_process_is_on_record_as_a_failure() {
     }
     let pause = schedule.paused_event("report").unwrap().expect("it has failed twice");
     assert!(pause.to_string().ends_with("failed 2 times in a row"), "{pause}");
+}
+
+const SIGNALLED: &str = "SOLOIST_TEST_EXIT_SIGNALLED";
+
+/// Plays the child of the next test: a signal ends it in the hook of a run that has waited for a retry.
+#[test]
+fn a_child_is_ended_by_a_signal_in_a_hook_after_a_wait() {
+    let Ok(url) = std::env::var(SIGNALLED) else { return };
+    let shutdown = Shutdown::on_signals().unwrap().with_drain(Duration::ZERO).with_grace(Duration::from_millis(100));
+    let schedule = logged(&(Arc::new(connect(&url).unwrap()) as _)).with_shutdown(&shutdown);
+    let schedule = schedule.observe(|notice: &Notice<'_>| {
+        if let Step::AttemptFailed { .. } = notice.step() {
+            signal_hook::low_level::raise(SIGTERM).expect("it is a signal");
+        }
+    });
+    let fails = |_: &Run| -> TaskResult { Err("no paper".into()) };
+    let retry = Retry::times(1).after(Duration::from_secs(30));
+    let event = Event::call("report", fails).retry(retry).on_failure(|_, _| go_on_for_ever());
+    schedule.add(protect(event, "renewed")).unwrap();
+    let _ = schedule.run_due(noon());
+}
+
+#[test]
+fn a_run_whose_process_is_ended_by_a_signal_is_not_on_record_as_one_that_called_exit() {
+    let directory = tempfile::tempdir().unwrap();
+    let url = format!("file:{}", directory.path().display());
+    let child = "exit::a_child_is_ended_by_a_signal_in_a_hook_after_a_wait";
+    let output = crate::support::output_alone(child, &[(SIGNALLED, &url)]).expect("this is no child");
+    assert_eq!(output.status.signal(), Some(SIGTERM), "{}", String::from_utf8_lossy(&output.stderr));
+    let schedule = logged(&(Arc::new(connect(&url).unwrap()) as _));
+    schedule.add(protect(Event::call("report", |_| {}), "renewed")).unwrap();
+    let runs = schedule.runs("report").unwrap();
+    assert_eq!(runs.iter().map(|run| run.record().end()).collect::<Vec<_>>(), [None], "nobody knows its end");
 }
 
 #[test]

@@ -341,7 +341,8 @@ pub(crate) fn no_log() -> MutexError {
 impl EndsWithProcess for RunLogger {
     fn begin(&self, by: usize) {
         let mut records = self.records();
-        records.exits_on = Some(by);
+        // If a signal ends the process, no thread does, so no run has called `exit`.
+        records.exits_on = Some(by).filter(|by| *by != NO_THREAD);
         records.is_last = true;
         records.let_skips_be_due();
         drop(records);
