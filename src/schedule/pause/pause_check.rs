@@ -41,12 +41,12 @@ impl<'a> PauseCheck<'a> {
         _ = self.of_events.set(of_events); // A tick sets them once.
     }
 
-    /// Refuses a run if the marker `mark` pauses it. Uses the store's last answer if the answer is younger than
-    /// `max_age`, and includes `mark`. Otherwise asks the store; meanwhile, callers on other threads wait for the
+    /// Refuses a run if one of its `marks` pauses it. Uses the store's last answer if the answer is younger than
+    /// `max_age`, and includes the `marks`. Otherwise asks the store; meanwhile, callers on other threads wait for the
     /// new answer. With `outages`, a store that was unavailable a moment ago is not asked.
     pub(crate) fn allows(
         &self,
-        mark: &MutexName,
+        marks: &[MutexName; 2],
         max_age: Duration,
         outages: Option<&Outages<'_>>,
         clock: &Clock,
@@ -56,27 +56,25 @@ impl<'a> PauseCheck<'a> {
             // With `outages`, a failed read is repeated: `outages` limits how often an unavailable store is asked.
             let is_reused = |_: &MutexError| outages.is_none();
             let is_fresh = clock.moment().since(*at) < max_age;
-            is_fresh && found.as_ref().map_or_else(is_reused, |found| found.contains_key(mark))
+            let includes_all = |found: &HashMap<_, _>| marks.iter().all(|mark| found.contains_key(mark));
+            is_fresh && found.as_ref().map_or_else(is_reused, includes_all)
         };
         let found = match read.as_ref().filter(tells) {
             Some((_, found)) => found,
-            None => &read.insert((clock.moment(), self.read_markers(mark, outages))).1,
+            None => &read.insert((clock.moment(), self.read_markers(marks, outages))).1,
         };
-        match found.as_ref().map(|found| found.get(mark)) {
-            Ok(Some(Some(pause))) => Err(SkipReason::Paused(pause.holder().cloned())),
-            Ok(_) => Ok(()),
-            Err(error) => Err(SkipReason::StoreUnavailable(error.clone())),
+        let found = found.as_ref().map_err(|error| SkipReason::StoreUnavailable(error.clone()))?;
+        match marks.iter().find_map(|mark| found.get(mark)?.as_ref()) {
+            Some(pause) => Err(SkipReason::Paused(pause.holder().cloned())),
+            None => Ok(()),
         }
     }
 
-    /// Reads the marker of the schedule, the markers of single events, and `mark`.
-    fn read_markers(&self, mark: &MutexName, outages: Option<&Outages<'_>>) -> Found {
+    /// Reads the markers of single events, and `own_marks`: the marker of the schedule, and that of one event.
+    fn read_markers(&self, own_marks: &[MutexName; 2], outages: Option<&Outages<'_>>) -> Found {
         let Self { store, of_schedule, of_events, .. } = self;
-        let mut marks = vec![of_schedule.clone()];
-        marks.extend(of_events.get().into_iter().flatten().cloned());
-        if !marks.contains(mark) {
-            marks.push(mark.clone());
-        }
+        let mut marks = own_marks.to_vec();
+        marks.extend(of_events.get().into_iter().flatten().filter(|mark| !own_marks.contains(mark)).cloned());
         let attempted = || format!("read {of_schedule}");
         let found = match outages {
             Some(outages) => outages.ask(store, attempted, |mutex| mutex.held(Names::Each(&marks))),

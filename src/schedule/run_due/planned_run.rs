@@ -312,7 +312,7 @@ impl<'a> PlannedRun<'a> {
 
     fn read_pauses(&self, max_age: Duration, outages: Option<&Outages<'_>>) -> Result<(), SkipReason> {
         let (Some(check), Some(pauses)) = (&self.context.pauses, &self.pauses) else { return Ok(()) };
-        match pauses.iter().try_for_each(|mark| check.allows(mark, max_age, outages, self.clock)) {
+        match check.allows(pauses, max_age, outages, self.clock) {
             Err(SkipReason::StoreUnavailable(_)) if self.context.schedule.runs_past_unknown_pauses => Ok(()),
             answer => answer,
         }

@@ -4,6 +4,7 @@ use soloist::store::LeaseRequest;
 use soloist::{Overlap, Shutdown, Term};
 
 use super::*;
+use crate::scripted::Scripted;
 use crate::support::holder;
 
 const PLACES: [fn(Event) -> Event; 2] = [|event| event, Event::in_background];
@@ -105,6 +106,17 @@ fn a_pause_that_begins_in_an_attempt_is_found_before_the_next() {
     schedule.add(Event::call("import", task).hourly().retry(Retry::times(3).after(MOMENT))).expect("it is right");
     let report = schedule.run_due(noon());
     assert_eq!((ran(&report, "import").attempts(), ran(&report, "import").no_retry()), (1, Some(NoRetry::Paused)));
+}
+
+#[test]
+fn the_pauses_of_the_schedule_and_of_the_event_are_read_once_before_each_attempt() {
+    let clock = ManualClock::at(noon());
+    let store = Scripted::over(MemoryMutex::with_clock(&clock));
+    let schedule = Schedule::new(store.clone()).with_clock(&clock).named("shop").expect("it is a name");
+    let event = Event::call("import", fails).hourly().without_overlapping().retry(Retry::times(5).after(MOMENT));
+    assert_eq!(ran(&tick_with(&clock, schedule, event), "import").attempts(), 6);
+    // The waits share the first answer, because they are shorter than half a second.
+    assert_eq!(store.asked(&["held"]).len(), 6);
 }
 
 /// Renews the lease after twenty seconds only; the store is asked for requests to stop every second meanwhile.
