@@ -60,15 +60,15 @@ pub(super) fn unlock(stores: &[&dyn EventMutex], arguments: &ArgMatches, hint: i
             "the store does not show its holder, so the holder can't be asked to stop: `--force` frees the lease",
         )
     })?;
-    if !holder.has_ended() {
-        ask_to_stop(store, &name, &holder, duration_of(arguments, "wait").unwrap_or_default())
-    } else if arguments.get_flag("kill") {
-        end_command(&holder)?;
-        let now = wait_until_free(store, &name, &holder, SETTLING)?;
-        now.map_or_else(|| Ok(is_free(&name, "its command has ended")), |now| Err(command_runs_on(&now)))
-    } else {
-        Err(command_runs_on(&holder))
+    let wait = duration_of(arguments, "wait").unwrap_or_default();
+    let ended = if holder.has_ended() { Some(holder) } else { ask_to_stop(store, &name, &holder, wait)? };
+    let Some(ended) = ended else { return Ok(is_free(&name, "its holder has stopped")) };
+    if !arguments.get_flag("kill") {
+        return Err(command_runs_on(&ended));
     }
+    end_command(&ended)?;
+    let now = wait_until_free(store, &name, &ended, SETTLING)?;
+    now.map_or_else(|| Ok(is_free(&name, "its command has ended")), |now| Err(command_runs_on(&now)))
 }
 
 fn is_free(name: &MutexName, why: &str) -> CommandAnswer {
@@ -81,8 +81,14 @@ fn holder(store: &dyn EventMutex, name: &MutexName) -> Result<Option<Holder>, Mu
 }
 
 /// Writes a request to stop, and waits. The holder's process reads the request at the next renewal of the lease, and
-/// then cancels the run.
-fn ask_to_stop(store: &dyn EventMutex, name: &MutexName, holder: &Holder, wait: Duration) -> Answered {
+/// then cancels the run. Returns the present entry of the holder if its process has ended, but its command goes on.
+/// `None`: the lease is free.
+fn ask_to_stop(
+    store: &dyn EventMutex,
+    name: &MutexName,
+    holder: &Holder,
+    wait: Duration,
+) -> Result<Option<Holder>, CommandFailure> {
     let clock = Clock::system();
     let left = |holder: &Holder| (holder.until() - clock.now()).to_std().unwrap_or_default();
     let term = Term::new(left(holder).max(wait).saturating_add(MARGIN)).unwrap_or(Term::MAX);
@@ -93,12 +99,10 @@ fn ask_to_stop(store: &dyn EventMutex, name: &MutexName, holder: &Holder, wait: 
         "its holder is asked to stop: a run sees this when it next renews its lease; waiting for {}",
         HumanDuration(wait)
     ));
-    let Some(now) = wait_until_free(store, name, holder, wait)? else {
-        return Ok(is_free(name, "its holder has stopped"));
+    let now = match wait_until_free(store, name, holder, wait)? {
+        Some(now) if !now.has_ended() => now,
+        free_or_ended => return Ok(free_or_ended),
     };
-    if now.has_ended() {
-        return Err(command_runs_on(&now));
-    }
     let (left, name) = (HumanDuration(left(&now)), OneLine(name.mutex()));
     Err(CommandFailure::saying(format_args!(
         "{name} is still held, and is free in {left} unless its holder renews it:\n  \

@@ -60,6 +60,22 @@ fn a_command_that_does_not_hear_is_killed_after_its_grace() {
 }
 
 #[test]
+fn a_command_that_goes_on_after_its_scheduler_was_killed_during_the_wait_is_killed_too() {
+    let place = Place::new();
+    let (running, group) = holder(&place, "--term 1h", "trap '' HUP; sleep 600");
+    let group = Group(group);
+    let is_on_record = || place.holder().is_some_and(|holder| holder["process_group"] == group.0);
+    until(is_on_record).expect("it is put on record");
+    let token = place.until_held()["token"].as_u64().expect("it is a number");
+    let unlocking = start(&mut place.soloist("unlock --kill --wait 1h j"));
+    let (store, name) = (soloist::connect(&place.store).unwrap(), MutexName::lease("j").unwrap());
+    until(|| request(&store, &name, token).is_some()).expect("the holder is asked");
+    running.kill();
+    assert_eq!(unlocking.ended().exits_with(0).printed, "j is free: its command has ended\n");
+    assert!(!group_lives(group.0));
+}
+
+#[test]
 fn two_operators_ask_for_the_same() {
     let place = Place::new();
     // The run reads requests after a third of that, when both have asked.
