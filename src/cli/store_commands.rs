@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::ffi::OsStr;
 use std::sync::Arc;
 
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 
@@ -288,7 +288,7 @@ fn pause(schedule: &Schedule, event: Option<&str>, arguments: &ArgMatches) -> An
     }
     let now = Clock::system().now();
     let until = TimeDelta::from_std(length).ok().and_then(|length| now.checked_add_signed(length));
-    let until = until.ok_or_else(|| CommandFailure::saying("the pause is too long: use ten years at most"))?;
+    let until = until.unwrap_or(DateTime::<Utc>::MAX_UTC);
     if let Some(event) = event.filter(|event| parse_duration(event).is_ok()) {
         let message = format!("{} is a time, and no event: write `pause --for {event}`", Quoted::new(event));
         return Err(CommandFailure::usage(message));

@@ -841,6 +841,7 @@ const COMMANDS: &[(&str, i32, &str)] = &[
     ("SOLOIST_STORE=; unset SOLOIST_STORE; $S locks", 2, "--store <URL>"),
     ("used; $S pause --for soon", 2, "invalid value 'soon' for '--for <TIME>'"),
     ("used; $S pause --for 7300d", 2, "is longer than ten years"),
+    ("used; $S pause --for 9000000000000", 2, "is longer than ten years"),
     ("used; $S pause --for 1year", 2, "it is in months or years: write `m` for minutes, "),
     ("used; $S pause --for 0s", 2, "`--for 0` is no time for a pause"),
     // There is no such event.
