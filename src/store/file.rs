@@ -48,12 +48,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::event_mutex::{EventMutex, create_by_admission, run_log::RunLog};
-use crate::base::error::MutexError;
+use crate::base::error::{MutexError, ask_store};
 use crate::base::lock::lock;
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::{name::MutexName, owner::Owner, term::Term};
 use crate::store::event_mutex::admission::{Admission, Admitted};
-use crate::store::event_mutex::batch::{Batch, LeaseRelease, Slot, answer_each, fill_each};
+use crate::store::event_mutex::batch::{Batch, Slot, answer_each, fill_each};
 use crate::store::event_mutex::description::{Description, Scope};
 use crate::store::event_mutex::held::{Held, Names};
 #[cfg(unix)]
@@ -454,10 +454,12 @@ impl EventMutex for FileMutex {
 
     fn carry_out(&self, batch: &mut Batch) {
         let (releases, admissions) = batch.slots_mut();
-        let (mut outage, deadline) = (None, lock_deadline());
-        answer_each(releases, &mut outage, LeaseRelease::attempted, |asked| {
-            self.release(asked.lease(), asked.minimum_hold(), deadline)
+        let deadline = lock_deadline();
+        // Each release unlocks a life file, so each release is carried out, even after an outage.
+        fill_each(releases, |asked| {
+            ask_store(|| asked.attempted(), || self.release(asked.lease(), asked.minimum_hold(), deadline))
         });
+        let mut outage = releases.iter().find_map(Slot::outage).cloned();
         answer_each(admissions, &mut outage, Admission::attempted, |admission| {
             self.admit(admission, deadline).map_err(|error| error.while_trying_to("admit", admission.name()))
         });

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use soloist::store::MutexErrorKind::Unusable;
-use soloist::store::{Held, Holder, Lease};
-use soloist::{Event, EventMutex, FileMutex, MutexName, Schedule};
+use soloist::store::{Admission, Batch, Held, Holder, Lease};
+use soloist::{Event, EventMutex, FileMutex, MutexError, MutexName, Schedule};
 
 use super::child::{Doing, Order, child_command};
+use super::users::set_mode;
 use super::{Store, assert_names, extended, files, noon, reports, rested, take};
 use crate::support::holder;
 use crate::support::until;
@@ -354,6 +355,30 @@ fn a_lease_with_a_lifeline_ends_also_when_its_release_can_not_be_put_on_record()
     child.kill();
     store.assert_free(&reports());
     command.assert_alive();
+}
+
+#[test]
+fn all_leases_with_lifelines_end_also_when_the_directory_is_refused_at_their_release() {
+    let store = Store::new();
+    let names = ["bills", "reports"].map(|name| MutexName::lease(name).unwrap());
+    let leases = names.each_ref().map(|name| store.take(name));
+    let mut commands = leases.each_ref().map(|lease| Running::start(lifeline(&store.mutex, lease)));
+    let mut batch = Batch::new();
+    for lease in leases {
+        batch.release(lease);
+    }
+    batch.admit(Admission::lease_only(store.request(&MutexName::lease("next").unwrap())));
+    set_mode(store.path(), 0o777);
+    store.mutex.carry_out(&mut batch);
+    set_mode(store.path(), 0o700);
+    let refused = |error: &MutexError| error.is_refused() && error.is_outage();
+    assert!(batch.releases().iter().all(|slot| slot.answer().unwrap().as_ref().is_err_and(refused)), "{batch:?}");
+    let next = batch.admissions()[0].answer().unwrap().as_ref().unwrap_err();
+    assert!(next.to_string().contains("the store was not asked again"), "{next}");
+    for (name, command) in names.iter().zip(&mut commands) {
+        store.assert_free(name);
+        command.assert_alive();
+    }
 }
 
 /// Starts a scheduler that runs a command. Returns it with the number of the command's process group. The command
