@@ -336,8 +336,11 @@ fn a_number_of_runs_that_can_not_be_is_refused() {
     is_refused(&[|event| event.at_most(101)], AddErrorKind::OutOfRange, "`at_most(101)`: use 1 to 100");
     let fixed: fn(Event) -> Event = |event| event.at_most(2).without_overlapping_for(Duration::from_secs(9));
     is_refused(&[fixed], AddErrorKind::Conflict, "whose lease is renewed, and a `without_overlapping_for(..)`");
-    let replaces: fn(Event) -> Event = |event| event.at_most(2).on_overlap(Overlap::Replace);
-    is_refused(&[replaces], AddErrorKind::Conflict, "which of several runs is to stop");
+    let [one_replaces, replaces]: [fn(Event) -> Event; 2] =
+        [|event| event.at_most(1).on_overlap(Overlap::Replace), |event| event.at_most(2).on_overlap(Overlap::Replace)];
+    let which =
+        "event `event 1`: it has an `at_most(..)`, and an `Overlap::Replace`, which can't tell which of several runs";
+    is_refused(&[one_replaces, replaces], AddErrorKind::Conflict, which);
     let two: fn(Event) -> Event = |event| event.at_most(2).mutex_name("warehouse");
     let three: fn(Event) -> Event = |event| event.at_most(3).mutex_name("warehouse");
     let one: fn(Event) -> Event = |event| event.without_overlapping().mutex_name("warehouse");

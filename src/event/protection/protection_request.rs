@@ -68,13 +68,13 @@ impl ProtectionRequest {
                  out one of the two",
             ));
         }
-        if self.at_most.is_some() && replaces {
+        let slots = mutex.slots(self.at_most.unwrap_or(1));
+        if slots.len() > 1 && replaces {
             return Err(conflict(
                 "it has an `at_most(..)`, and an `Overlap::Replace`, which can't tell which of several runs is to stop: \
                  leave out one of the two",
             ));
         }
-        let slots = mutex.slots(self.at_most.unwrap_or(1));
         let on_outage = self.on_outage.unwrap_or_default();
         let each = (self.one_server || queue.is_some()).then_some(Claim::Occurrence);
         let claim = self.once_per.map(Claim::Period).or(each);
