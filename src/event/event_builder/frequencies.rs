@@ -127,7 +127,8 @@ impl Event {
     /// minutes. With another interval, such as 90 seconds, [`run_due`](crate::Schedule::run_due) runs only the latest
     /// occurrence in the minute before the tick. If a tick comes more than a minute after the tick before it, `run_due`
     /// can miss an occurrence between them. [`run_minute`](crate::Schedule::run_minute) and
-    /// [`work`](crate::Schedule::work) run all occurrences.
+    /// [`work`](crate::Schedule::work) tick at each occurrence. But if such a tick is late, and several occurrences of
+    /// an event are due, the tick also runs only the latest.
     ///
     /// ```
     /// use std::time::Duration;
