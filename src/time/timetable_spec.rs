@@ -2,7 +2,6 @@
 //! crontab, an interval, or a whole expression. All settings of an event together give its timetable. It is an error to
 //! set one field to two different values, so the order of the methods makes no difference.
 
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use chrono::{DateTime, Datelike, NaiveDate, Timelike, Utc};
@@ -14,7 +13,7 @@ use crate::time::crontab::field_set::{Field, FieldSet, InField};
 #[cfg(feature = "cron")]
 use crate::time::timetable::occurrences::Seconds;
 use crate::time::timetable::windows::time_of_day;
-use crate::time::timetable::{clock_change::ClockChange, interval::Interval, span::Span};
+use crate::time::timetable::{clock_change::ClockChange, interval::INTERVALS, interval::Interval, span::Span};
 use crate::time::{crontab::Crontab, timetable::Timetable, zone::Zone};
 
 pub(crate) mod one_or_more;
@@ -83,9 +82,6 @@ impl TryFrom<&cron::Schedule> for Timetable {
         Ok(Self { times: CivilTimes { years, ..CivilTimes::of(crontab) }, seconds, ..Self::of(crontab) })
     }
 }
-
-/// The intervals that `every` accepts: from a second to ten years.
-const INTERVALS: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3_650 * 24 * 60 * 60);
 
 /// The methods that say how often the event is due in the calendar. An event can have only one of them, because two would
 /// not mean what their names say: `monthly().weekly()` would be the first of each month and all Sundays.
@@ -382,10 +378,12 @@ impl TimetableSpec {
     pub(crate) fn set_hours(&mut self, method: &'static str, n: u32) -> Result<(), String> {
         if n == 0 || 24 % n != 0 {
             let form = format!("`{method}`: {n} hours do not divide a day: write one of 1, 2, 3, 4, 6, 8, 12, 24");
-            let seconds = u64::from(n) * HOUR.as_secs();
-            return Err(match n {
-                0 => form,
-                _ => format!("{form}; for every {n} hours of real time, say `every(Duration::from_secs({seconds}))`"),
+            let every = HOUR * n;
+            return Err(if INTERVALS.contains(&every) {
+                let seconds = every.as_secs();
+                format!("{form}; for every {n} hours of real time, say `every(Duration::from_secs({seconds}))`")
+            } else {
+                form
             });
         }
         self.set(method, Field::Hour, FieldSet::every_nth(Field::Hour, n))

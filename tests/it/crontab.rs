@@ -831,6 +831,11 @@ fn what_is_wrong_is_said_and_pointed_at() {
             "3-9/8",
         ),
         (
+            "*/5256001 * * * *",
+            "`*/5256001 * * * *`: minute `*/5256001` has a step that is larger than its range, so that only 0 is left: write `0` (column 1)",
+            "*/5256001",
+        ),
+        (
             "*/99999999999999999999 * * * *",
             "`*/99999999999999999999 * * * *`: minute `*/99999999999999999999` has a step that is larger than its range, so that only 0 is left: write `0` (column 1)",
             "*/99999999999999999999",

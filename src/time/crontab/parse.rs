@@ -2,12 +2,14 @@
 //! texts that are no crontab.
 
 use std::fmt;
+use std::time::Duration;
 
 use chrono::{Month, Weekday};
 
 use super::civil_minute::CalendarDay;
 use super::field_set::{Field, FieldSet};
 use crate::base::escape::Quoted;
+use crate::time::timetable::interval::INTERVALS;
 
 /// The largest number of bytes in a text. Useful texts are shorter. A longer text is refused before it is parsed.
 pub(super) const MAX_BYTES: usize = 1_000;
@@ -170,19 +172,19 @@ fn read_item(field: Field, item: &str) -> Result<FieldSet, BadPart<'_>> {
 
 /// Returns advice for a step that was probably meant as an interval of real time.
 fn real_time(field: Field, step: u32) -> String {
-    let seconds = match field {
-        Field::Minute => 60,
-        Field::Hour => 60 * 60,
+    let every = match field {
+        Field::Minute => Duration::from_secs(60) * step,
+        Field::Hour => Duration::from_secs(60 * 60) * step,
         _ => return String::new(),
     };
-    let unit = field.name();
-    match step.checked_mul(seconds) {
-        Some(seconds) => format!(
-            "; for every {step} {unit}s use an interval, `every(Duration::from_secs({seconds}))` or `--every {step}{}`",
-            &unit[..1]
-        ),
-        None => String::new(),
+    if !INTERVALS.contains(&every) {
+        return String::new();
     }
+    let (unit, seconds) = (field.name(), every.as_secs());
+    format!(
+        "; for every {step} {unit}s use an interval, `every(Duration::from_secs({seconds}))` or `--every {step}{}`",
+        &unit[..1]
+    )
 }
 
 /// Parses `calendar-day = "L" ["-" number] | "LW" | number "W"` in the day of month, and

@@ -1,11 +1,16 @@
 //! Instants at equal distances in real time. Clock changes do not move them.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
 use crate::time::clock::instant_of;
+
+/// The intervals that `every` accepts: from a second to ten years.
+pub(crate) const INTERVALS: RangeInclusive<Duration> =
+    Duration::from_secs(1)..=Duration::from_secs(3_650 * 24 * 60 * 60);
 
 const MINUTE: i64 = 60;
 

@@ -423,6 +423,10 @@ fn what_no_crontab_can_say_is_refused_by_name() {
             "`every_hours(..)`: 5 hours do not divide a day: write one of 1, 2, 3, 4, 6, 8, 12, 24; for every 5 hours of real time, say \
              `every(Duration::from_secs(18000))`",
         ),
+        (
+            event().every_hours(87_601),
+            "`every_hours(..)`: 87601 hours do not divide a day: write one of 1, 2, 3, 4, 6, 8, 12, 24",
+        ),
     ] {
         assert_eq!(refusal(event).expect(message), format!("event `x`: {message}"));
     }
