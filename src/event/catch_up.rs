@@ -12,6 +12,7 @@
 //! marker, and counts as new.
 
 use std::collections::BTreeSet;
+use std::iter;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -88,26 +89,19 @@ impl CatchUp {
         let earliest = minute.checked_sub_signed(open_for).unwrap_or(DateTime::<Utc>::MIN_UTC);
         let last_up_to = |latest: DateTime<Utc>| timetable.last_open(earliest, latest);
         let last_before = |next: DateTime<Utc>| last_up_to(next - TimeDelta::seconds(1));
-        let (latest, count) = match due {
-            Some(_) if self.most == 1 => return Vec::new(), // Only the latest occurrence runs: the due occurrence.
-            Some(due) => (last_before(due), self.most - 1),
-            None => (timetable.latest_started(minute).and_then(last_up_to), self.most),
+        let may_be_missed = |occurrence: &DateTime<Utc>| {
+            (self.marker.is_some() || known.queued == Some(*occurrence))
+                && !known.settled.contains(occurrence)
+                && !known.in_progress.contains(occurrence)
         };
-        let may_be_missed = |occurrence: DateTime<Utc>| {
-            (self.marker.is_some() || known.queued == Some(occurrence))
-                && timetable.start_of(occurrence) <= minute
-                && !known.settled.contains(&occurrence)
-                && !known.in_progress.contains(&occurrence)
+        let is_open = |occurrence: &DateTime<Utc>| {
+            (minute - timetable.start_of(*occurrence)).to_std().unwrap_or_default() <= self.window
         };
-        let is_open = |occurrence: DateTime<Utc>| {
-            (minute - timetable.start_of(occurrence)).to_std().unwrap_or_default() <= self.window
-        };
-        let (mut missed, mut latest) = (Vec::new(), latest);
-        for looked_at in 1..=count {
-            let Some(occurrence) = latest.filter(|latest| is_open(*latest)) else { break };
-            missed.extend(may_be_missed(occurrence).then_some(occurrence));
-            latest = if looked_at < count { last_before(occurrence) } else { None };
-        }
+        let latest = due.map_or_else(|| last_up_to(minute), last_before);
+        let started = iter::successors(latest, |next| last_before(*next))
+            .skip_while(|occurrence| timetable.start_of(*occurrence) > minute);
+        let count = self.most - usize::from(due.is_some());
+        let mut missed: Vec<_> = started.take(count).take_while(is_open).filter(may_be_missed).collect();
         missed.reverse();
         known.in_progress.extend(&missed);
         missed

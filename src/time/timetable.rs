@@ -162,15 +162,6 @@ impl Timetable {
         first
     }
 
-    /// Returns the last occurrence whose start is at `now` or before.
-    pub(crate) fn latest_started(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        let mut latest = self.last_up_to(now.timestamp());
-        while let Some(occurrence) = latest.filter(|latest| self.start_of(*latest) > now) {
-            latest = self.previous(occurrence);
-        }
-        latest
-    }
-
     /// Returns the tick for `occurrence`. The time of the tick is `now` minus the delay of the occurrence. So filters
     /// decide as they would without the delay, and the lateness of the tick counts from the delayed start.
     pub(crate) fn tick(&self, now: DateTime<Utc>, occurrence: DateTime<Utc>) -> Tick {
