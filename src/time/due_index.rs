@@ -244,7 +244,7 @@ impl SingleEvent {
     fn due(&self, now: DateTime<Utc>, since: DateTime<Utc>, mut found: impl FnMut(Tick)) {
         // The function `seconds` returns no second before this one.
         let earliest = if since == DateTime::<Utc>::MIN_UTC { now.timestamp() - 118 } else { since.timestamp() + 1 };
-        if self.is_quiet(earliest, now.timestamp()) {
+        if self.first_start(earliest, now.timestamp()).is_none() {
             return;
         }
         let starts = self.timetable.starting_in(self.seconds(now, since));
@@ -256,30 +256,26 @@ impl SingleEvent {
         }
     }
 
-    /// Returns whether the event starts in none of the seconds from `first` to `last`, including both. If the stored
-    /// seconds do not show that, searches a day ahead and stores the result.
-    fn is_quiet(&self, first: i64, last: i64) -> bool {
+    /// Returns the first start of the event in the seconds from `first` to `last`, including both. If the stored
+    /// seconds do not show that there is no start, searches a day ahead and stores the result.
+    fn first_start(&self, first: i64, last: i64) -> Option<DateTime<Utc>> {
         if self.quiet.covers(first, last) {
-            return true;
-        }
-        // The rules of the machine's own zone can change at any time, so no result is stored.
-        if self.timetable.zone == Zone::local() {
-            return false;
+            return None;
         }
         let until = last + Quiet::LONGEST;
-        let next = self.timetable.first_start_in(first..=until).map_or(until + 1, |next| next.timestamp());
-        self.quiet.set(first, next - 1);
-        last < next
+        let next = self.timetable.first_start_in(first..=until);
+        // The rules of the machine's own zone can change at any time, so no result is stored.
+        if self.timetable.zone != Zone::local() {
+            self.quiet.set(first, next.map_or(until, |next| next.timestamp() - 1));
+        }
+        next.filter(|next| next.timestamp() <= last)
     }
 
     /// Returns the first instant after `now` at which the event starts, or the beginning of the next minute if that is
     /// earlier.
     fn next_look(&self, now: DateTime<Utc>) -> DateTime<Utc> {
         let next_minute = Tick::at(now, &Zone::UTC).next_minute();
-        if self.is_quiet(now.timestamp() + 1, next_minute.timestamp()) {
-            return next_minute;
-        }
-        self.timetable.first_start_in(now.timestamp() + 1..=next_minute.timestamp()).unwrap_or(next_minute)
+        self.first_start(now.timestamp() + 1, next_minute.timestamp()).unwrap_or(next_minute)
     }
 }
 

@@ -151,15 +151,10 @@ impl Timetable {
     /// Returns the first start in these seconds. After a clock change, occurrences can be closer together than the
     /// jitter is long. Then a later occurrence can start before an earlier one.
     pub(crate) fn first_start_in(&self, seconds: RangeInclusive<i64>) -> Option<DateTime<Utc>> {
-        let mut first = None;
-        for occurrence in self.starting_in(seconds) {
-            if first.is_some_and(|first| first <= occurrence) {
-                break;
-            }
-            let start = self.start_of(occurrence);
-            first = Some(first.map_or(start, |first: DateTime<Utc>| first.min(start)));
-        }
-        first
+        let mut starts = self.starting_in(seconds);
+        let first = starts.next().map(|occurrence| self.start_of(occurrence))?;
+        let later = starts.take_while(|occurrence| *occurrence < first).map(|occurrence| self.start_of(occurrence));
+        Some(later.fold(first, DateTime::min))
     }
 
     /// Returns the tick for `occurrence`. The time of the tick is `now` minus the delay of the occurrence. So filters
