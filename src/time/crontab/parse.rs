@@ -1,5 +1,5 @@
-//! Parses the text of a crontab into bit sets. Allocates memory only for errors. The file `refusal.rs` has the advice on
-//! texts that are no crontab.
+//! Parses the text of a crontab into bit sets. Allocates memory only for errors. A fault in a field has its advice here;
+//! the file `refusal.rs` has the advice on the text as a whole.
 
 use std::fmt;
 use std::time::Duration;

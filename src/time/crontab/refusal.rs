@@ -1,4 +1,5 @@
-//! The errors for texts that are no crontab, with advice on what to write instead.
+//! The errors for texts that are no crontab, with advice on what to write instead. For a fault in a field, the advice
+//! is in `parse.rs`.
 
 use super::error::CrontabError;
 use super::field_set::Field;
