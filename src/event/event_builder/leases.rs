@@ -89,9 +89,9 @@ impl Event {
     /// Without this method, a short task can run on two servers, one after the other, because their clocks differ. For
     /// example, if the clocks differ by 2 s, a task of 1 ms runs twice. With a `hold_at_least` of 5 s, it runs once.
     /// While the lease is held, other servers skip the event as still running, even if the run has ended. So `add`
-    /// refuses a `length` that lasts until the next occurrence, which a jitter can bring closer. This method needs a lease. A lease with a fixed term
-    /// must not be shorter than `length`. If the process is killed, the lease ends when its term is over. On the file
-    /// store, the lease of a killed process ends at once.
+    /// refuses a `length` that lasts until the next occurrence, which a jitter can bring closer. This method needs a
+    /// lease. A lease with a fixed term must not be shorter than `length`. If the process is killed, or if the release
+    /// fails, the lease ends when its term is over. On the file store, the lease then ends at once.
     pub fn hold_at_least(self, length: Duration) -> Self {
         self.say("hold_at_least", length, |event| &mut event.protections.hold_at_least)
     }
