@@ -31,9 +31,9 @@
 //! of a new holder. If the new holder acquired the name before the call began, the lease had been lost. Otherwise, the
 //! first attempt counts as the release.
 //!
-//! If it stays unknown whether an admission was granted, a later call releases its names. If an admission was sent
-//! twice, its first copy may arrive after the run has ended. So the release of its names also revokes the owner: the
-//! script grants this owner nothing until the window of the first copy has ended.
+//! If an admission was sent twice, its first copy may arrive after the run has ended. So the grant of the second copy
+//! also revokes the owner: the script grants this owner nothing more until the window of the first copy has ended. If it
+//! stays unknown whether an admission was granted, a later call releases its names, and revokes the owner.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,7 +77,7 @@ use engine::RedisEngine;
 /// | `{soloist}:mark/shop/shop/paused` | the [pause](crate::Schedule::pause) of a schedule | with the marker |
 /// | `{soloist}:runs/reports` | the [log of runs](crate::Schedule::with_run_log) of `reports`: a hash with a line for each run in the log | never |
 /// | `{soloist}:token` | the last fencing token | 30 days after the last grant |
-/// | `{soloist}:revoked` | revoked owners: their names were released, but a copy of their admission may still arrive; the server refuses this copy | after the timeout of a call and one more second |
+/// | `{soloist}:revoked` | revoked owners: a copy of their admission may still arrive; the server refuses this copy | after the timeout of a call and one more second |
 /// | `{soloist}:none` | this key never exists; a new connection asks a node of a cluster for it, to learn whether the node has the slot | |
 /// | `{soloist}:check` | an empty text: [`check`](crate::EventMutex::check) writes it to learn whether the server takes writes | after a millisecond |
 ///

@@ -1,7 +1,6 @@
 //! The requests to a Redis server on one connection. Scripts carry out the releases, the admissions and most reads.
 
 use std::collections::BTreeSet;
-use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
@@ -13,14 +12,13 @@ use super::scripts::{self, LOOK, Prefix, looked, replies};
 use super::server_error::read;
 use super::topology;
 use crate::base::error::InvalidOptions;
-use crate::base::lock::lock;
-use crate::lease::{name::MutexName, owner::Owner};
-use crate::store::event_mutex::admission::{Admission, Admitted};
+use crate::lease::name::MutexName;
+use crate::store::event_mutex::admission::Admitted;
 use crate::store::event_mutex::held::Names;
 use crate::store::server::engine::{Answers, Attempt, Engine, FoundEntry, Health, Request};
 use crate::store::server::failure::Failure;
 use crate::store::server::server_builder::Target;
-use crate::time::clock::{Clock, moment::Moment};
+use crate::time::clock::moment::Moment;
 
 /// The most names that one call of the script `look` reads. Such a call takes about a millisecond.
 const LOOKED_AT_ONCE: usize = 1000;
@@ -37,15 +35,12 @@ pub(super) struct RedisEngine {
     pub(super) prefix: Prefix,
     /// The server that answered last, as its index in the list of the URL. This server is asked first.
     answered_last: AtomicUsize,
-    /// The owners whose admissions were granted at a second attempt, each with a moment. Until this moment, the server
-    /// may still accept the first copy of the admission. So a release before this moment also revokes the owner.
-    to_revoke: Mutex<Vec<(Owner, Moment)>>,
 }
 
 impl RedisEngine {
     pub(super) fn new(target: Target<Address>) -> Result<Self, InvalidOptions> {
         let prefix = Prefix::new(&target.namespace)?;
-        Ok(Self { target, prefix, answered_last: AtomicUsize::new(0), to_revoke: Mutex::default() })
+        Ok(Self { target, prefix, answered_last: AtomicUsize::new(0) })
     }
 }
 
@@ -73,9 +68,6 @@ impl Engine for RedisEngine {
         let mut answers = self.call_script(attempt, request)?;
         if self.target.address.replicas > 0 {
             self.wait_for_replicas(attempt, request.admissions, &mut answers);
-        }
-        if attempt.asked_since.is_some() {
-            self.revoke_later(request.admissions, &answers.admissions);
         }
         Ok(answers)
     }
@@ -111,26 +103,7 @@ impl RedisEngine {
         attempt: &mut Attempt<Connection>,
         request: Request<'_>,
     ) -> Result<Answers, Failure> {
-        scripts::carry_out(attempt, &self.prefix, &self.to_revoke(), self.late_for(), request)
-    }
-
-    /// Notes the owners of the granted admissions. When such an owner releases its names, the owner is also revoked.
-    fn revoke_later(&self, admissions: &[&Admission], decided: &[Result<Admitted, Failure>]) {
-        let until = Clock::system().moment().plus(self.late_for());
-        let granted = admissions.iter().zip(decided).filter(|(_, decided)| is_granted(decided));
-        lock(&self.to_revoke).extend(granted.map(|(admission, _)| (admission.request().owner(), until)));
-    }
-
-    /// Returns the owners that a release revokes now.
-    fn to_revoke(&self) -> Vec<Owner> {
-        let (mut to_revoke, now) = (lock(&self.to_revoke), Clock::system().moment());
-        to_revoke.retain(|(_, until)| now < *until);
-        to_revoke.iter().map(|(owner, _)| *owner).collect()
-    }
-
-    /// Returns the longest time for which a copy of a request may still arrive.
-    fn late_for(&self) -> Duration {
-        self.target.timeout + MARGIN
+        scripts::carry_out(attempt, &self.prefix, self.target.timeout + MARGIN, request)
     }
 
     /// Reads all keys of this store whose text behind the prefix begins with `beginning`. Passes each such text to

@@ -120,12 +120,10 @@ impl Prefix {
 
 /// Ends leases and claims, and decides on admissions. If there are many, the script is called several times: first to
 /// end the names, then to decide on the admissions. The last call that ends names also decides on the first admissions.
-/// So an ordinary request needs only one call. A copy of the admissions of the owners in `to_revoke` may still arrive, so
-/// their releases revoke them.
+/// So an ordinary request needs only one call. The server grants nothing to a revoked owner for the time `revoked_for`.
 pub(super) fn carry_out(
     attempt: &mut Attempt<Connection>,
     prefix: &Prefix,
-    to_revoke: &[Owner],
     revoked_for: Duration,
     request: Request<'_>,
 ) -> Result<Answers, Failure> {
@@ -137,7 +135,8 @@ pub(super) fn carry_out(
     calls.extend(parts.map(|admissions| Request { ends: &[], admissions }));
     let (clock, now) = (attempt.connection.clock, Clock::system().moment());
     let (window, since) = (clock.window(now, attempt.until), instant(clock.at(now)));
-    let command = |call: &Request<'_>| carry_out_call(prefix, window, since, to_revoke, revoked_for, *call);
+    let is_again = attempt.asked_since.is_some();
+    let command = |call: &Request<'_>| carry_out_call(prefix, window, since, is_again, revoked_for, *call);
     let commands: Vec<Cmd> = calls.iter().map(command).collect();
     let replies = exchange(attempt, &commands)?;
     let asked_before = attempt.asked_since.map(|asked| Clock::system().moment().since(asked));
@@ -155,12 +154,12 @@ pub(super) fn carry_out(
 }
 
 /// Returns the call of `carry_out.lua` for a request with this window of the server's time. A granted name is held
-/// `since` that time.
+/// `since` that time. If the request is sent again (`is_again`), the script revokes the owners that it grants.
 fn carry_out_call(
     prefix: &Prefix,
     window: [i64; 2],
     since: DateTime<Utc>,
-    to_revoke: &[Owner],
+    is_again: bool,
     revoked_for: Duration,
     Request { ends, admissions }: Request<'_>,
 ) -> Cmd {
@@ -174,12 +173,12 @@ fn carry_out_call(
         call.arg(prefix.key(name));
     }
     call.arg(window.map(|micros| format!("{micros:016}")).as_slice());
-    call.arg(ends.len()).arg(revoked_for.as_millis()).arg(TOKEN_KEPT.as_millis());
+    call.arg(ends.len()).arg(revoked_for.as_millis()).arg(TOKEN_KEPT.as_millis()).arg(u8::from(is_again));
     for EndRequest { owner, end, .. } in ends {
         call.arg(beginning_of_entry(*owner));
         match end {
-            End::Now if !to_revoke.contains(owner) => call.arg("now"),
-            End::Now | End::NowAndRevoked => call.arg("revoke"),
+            End::Now => call.arg("now"),
+            End::NowAndRevoked => call.arg("revoke"),
             End::After(term) => call.arg(millis(*term)),
         };
     }

@@ -44,9 +44,9 @@ impl RedisEngine {
 
     /// Releases the leases and claims of granted admissions. Returns whether all of them were released.
     fn give_up(&self, attempt: &mut Attempt<Connection>, granted: &[&Admission]) -> bool {
-        let end = if attempt.asked_since.is_some() { End::NowAndRevoked } else { End::Now };
         let requests = granted.iter().flat_map(|admission| admission.requests());
-        let given_up = requests.map(|request| EndRequest { name: request.name().clone(), owner: request.owner(), end });
+        let given_up =
+            requests.map(|request| EndRequest { name: request.name().clone(), owner: request.owner(), end: End::Now });
         let released = self.call_script(attempt, Request::to_end(&given_up.collect::<Vec<_>>()));
         released.is_ok_and(|answers| answers.ends.iter().all(Result::is_ok))
     }

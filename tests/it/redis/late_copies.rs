@@ -4,11 +4,11 @@
 use std::thread;
 use std::time::Duration;
 
-use soloist::store::{Admission, Admitted, LeaseRequest};
+use soloist::store::{Admission, Admitted, Batch, LeaseRequest};
 use soloist::time::Clock;
 use soloist::{EventMutex, MutexName, RedisMutex, Term};
 
-use super::{claim, entries, minute, patient};
+use super::{claim, contract, entries, minute, patient};
 use crate::servers::proxy::{Fault, Proxy};
 use crate::servers::redis::Redis;
 
@@ -101,6 +101,25 @@ fn an_owner_that_asked_twice_and_released_is_granted_nothing_more() {
     let Ok(Admitted::Granted(grant)) = admission(&name, 1).ask(&ours) else { panic!("it is free") };
     assert!(ours.forget(grant.lease().expect("a lease")).expect("an answer"), "its run is over");
     assert!(server.ask(&["PTTL", "{soloist}:revoked"]).number() > 21_000, "that owner stays revoked");
+}
+
+#[test]
+fn an_owner_that_asked_twice_is_granted_nothing_more_after_its_minimum_hold() {
+    let server = Redis::start();
+    let (proxy, theirs) = (Proxy::of(&server), RedisMutex::new(&server.url()).expect("a url"));
+    let ours = RedisMutex::builder(&proxy.url()).timeout(Duration::from_secs(20)).build().expect("a url");
+    let name = MutexName::lease("report").expect("a name");
+    let admission = Admission::lease_only(LeaseRequest::new(name.clone(), Term::DEFAULT, &Clock::system()));
+    assert!(!ours.exists(&name).expect("an answer"), "and a connection is at rest");
+    proxy.fault_once(Fault::Cut);
+    let Ok(Admitted::Granted(grant)) = admission.ask(&ours) else { panic!("it is free") };
+    assert!(matches!(admission.ask(&theirs), Ok(Admitted::Granted(_))), "a copy that comes during the run");
+    let mut over = Batch::new();
+    over.release_after(grant.lease().expect("a lease").clone(), Term::DEFAULT);
+    ours.carry_out(&mut over);
+    assert!(matches!(over.releases()[0].answer(), Some(Ok(true))), "its run is over");
+    assert_eq!(server.ask(&["DEL", &contract::key(&name)]).number(), 1, "the minimum hold is over, too");
+    assert_refused(&admission, &theirs);
 }
 
 #[test]

@@ -11,6 +11,7 @@
 -- ARGV[3]  how many names to end
 -- ARGV[4]  for how many milliseconds a revoked owner is granted nothing more
 -- ARGV[5]  for how many milliseconds the last token is kept; after that, only the server's clock makes tokens rise
+-- ARGV[6]  1 if an earlier copy of the admissions may still arrive, so that the granted owners are also revoked; or 0
 -- ARGV     for each name to end: its owner; and 'now', 'revoke', or the milliseconds from now after which it ends
 -- ARGV     for each admission: its owner; how many names exclude it; the term of its claim and the term of its lease, in
 --          milliseconds, or 0 for none; and the end of its entries, which follows the term. An admission that differs from
@@ -30,7 +31,8 @@
 --
 -- Times and tokens are texts of 16 digits until the year 2286, and are compared as such.
 
--- The most characters in the list of revoked owners: about 200 owners.
+-- The most characters in the list of revoked owners: about 220 owners. The list drops its oldest owners. A longer list
+-- would hold up the server: each admission searches the list, and a full list takes 8 µs.
 local longest = 10000
 
 local call, try, find, match, keys, args = redis.call, redis.pcall, string.find, string.match, KEYS, ARGV
@@ -62,7 +64,7 @@ local function reply(with)
 end
 
 -- The last key and the last argument that were read.
-local at, arg = 2, 5
+local at, arg = 2, 6
 
 local revoked, newly_revoked, ended = entries[keys[2]] or '', {}, {}
 for _ = 1, tonumber(args[3]) do
@@ -94,11 +96,6 @@ for _ = 1, tonumber(args[3]) do
 end
 if #ended > 0 then
   call('DEL', unpack(ended))
-end
-if #newly_revoked > 0 then
-  revoked = string.sub(revoked .. table.concat(newly_revoked), -longest)
-  local kept_ms = math.max(call('PTTL', keys[2]), tonumber(args[4])) -- Another process may have asked for a longer time.
-  try('SET', keys[2], revoked, 'PX', kept_ms) -- If the server refuses this write, the releases still count.
 end
 
 -- The token of all grants of this call, or the error if there can be no token.
@@ -143,6 +140,15 @@ local function take(key, owner, term, rest)
   return taken
 end
 
+-- Replies with the token of a grant. The run's release may come before an earlier copy of the admission, so this copy is
+-- refused from now on.
+local function grant(owner, with)
+  if args[6] == '1' then
+    newly_revoked[#newly_revoked + 1] = owner
+  end
+  reply(with)
+end
+
 -- The excluding names that were checked with EXISTS, because a list or a hash reads as false.
 local asked_again = {}
 
@@ -178,16 +184,16 @@ while arg < #args do
   local claim, lease = claim_key and entries[claim_key], lease_key and entries[lease_key]
   local has_claim, has_lease = claim and is_of(owner, claim), lease and is_of(owner, lease)
 
-  -- The order of the checks: the call is late; the owner is revoked; the admission is granted already; an excluding
+  -- The order of the checks: the call is late; the admission is granted already; the owner is revoked; an excluding
   -- name is held; one of its own names is held.
   if late then
     reply(late)
+  elseif (has_claim or not claim_key) and (has_lease or not lease_key) then
+    -- The admission stays granted, even if an excluding name was taken since then.
+    grant(owner, match(lease or claim, ' token=(%d+) ') or redis.error_reply('NOTOKEN no token is in the entry of ' .. owner))
   elseif revoked ~= '' and find(revoked, owner, 1, true) then
     local own = owner .. 'token=0 term=' .. (lease_key and lease_term or claim_term) .. rest
     reply({ lease_key and 'lease' or 'claim', own, 0 })
-  elseif (has_claim or not claim_key) and (has_lease or not lease_key) then
-    -- The admission stays granted, even if an excluding name was taken since then.
-    reply(match(lease or claim, ' token=(%d+) ') or redis.error_reply('NOTOKEN no token is in the entry of ' .. owner))
   elseif excluding then
     refuse('excluded', excluding_key, excluding)
   elseif claim and not has_claim then
@@ -203,7 +209,7 @@ while arg < #args do
     elseif not take(claim_key, owner, claim_term, rest) then
       refuse('claim', claim_key)
     elseif take(lease_key, owner, lease_term, rest) then
-      reply(token)
+      grant(owner, token)
     else
       if claim_key and not has_claim then
         call('DEL', claim_key)
@@ -212,5 +218,10 @@ while arg < #args do
       refuse('lease', lease_key)
     end
   end
+end
+if #newly_revoked > 0 then
+  revoked = string.sub(revoked .. table.concat(newly_revoked), -longest)
+  local kept_ms = math.max(call('PTTL', keys[2]), tonumber(args[4])) -- Another process may have asked for a longer time.
+  try('SET', keys[2], revoked, 'PX', kept_ms) -- If the server refuses this write, the decisions still count.
 end
 return answer
