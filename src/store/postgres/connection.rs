@@ -1,7 +1,5 @@
 //! One connection to a PostgreSQL server, and the statements that are sent on it.
 
-use std::io;
-
 use tokio::task::JoinHandle;
 use tokio_postgres::config::{SslMode, SslNegotiation};
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
@@ -53,14 +51,14 @@ struct Transport {
 /// time for the next. The driver gets one host at a time, because it limits only the time until a socket is connected.
 fn connect(target: &Target<Address>, until: Moment) -> Result<(Client, Transport), Failure> {
     let hosts = target.address.hosts();
-    let mut failed = Failure::not_asked(io::ErrorKind::TimedOut.into());
+    let mut failed = None;
     for (host, until) in hosts.iter().zip(shares(hosts.len(), until)) {
         match connect_to_host(host.clone(), target, until) {
             Ok(connected) => return Ok(connected),
-            Err(failure) => failed = failure,
+            Err(failure) => failed = Some(Failure::more_telling(failed, failure)),
         }
     }
-    Err(failed)
+    Err(failed.unwrap_or_else(|| Failure::unusable("the url names no server")))
 }
 
 fn connect_to_host(

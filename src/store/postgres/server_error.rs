@@ -11,12 +11,20 @@ use crate::store::sql::{NO_TABLE, OTHER_COLUMNS, RIGHTS};
 /// The error code for a row that another transaction has locked.
 const LOCK_TIMEOUT: &str = "55P03";
 
+/// The driver's error for a server that is not the primary, or for a database that is read-only.
+const NO_WRITES: &str = "database does not allow writes";
+
 /// Returns the failure of statements that were sent, or of an attempt to connect.
 pub(super) fn failed(error: &tokio_postgres::Error) -> Failure {
     if let Some(refusal) = error.as_db_error() {
         return refused(refusal);
     }
     let cause = error.source();
+    // With `target_session_attrs=read-write`, the driver refuses a standby. During a failover, the standby becomes the
+    // primary, or a primary comes back at another host.
+    if let Some(standby) = cause.map(ToString::to_string).filter(|cause| cause == NO_WRITES) {
+        return Failure::unavailable(standby, AskAgain::Later);
+    }
     Failure::unanswered(match cause.and_then(|cause| cause.downcast_ref()) {
         _ if error.is_closed() => io::ErrorKind::UnexpectedEof.into(),
         Some(cause) => understood(cause, "postgres"),

@@ -45,20 +45,10 @@ pub(super) fn connect(
                 answered_last.store(at % servers.len(), Ordering::Relaxed);
                 return Ok(connection);
             }
-            Err(failure) => failed = Some(more_telling(failed, failure.of_server(&shown(server)))),
+            Err(failure) => failed = Some(Failure::more_telling(failed, failure.of_server(&shown(server)))),
         }
     }
     Err(failed.unwrap_or_else(|| Failure::unusable("the url names no server")))
-}
-
-/// Returns `before` if it is the error reply of a server, because such a reply says more than a broken connection.
-/// Otherwise, returns `failure`. The returned failure says to retry after a pause if one of the two failures says so.
-fn more_telling(before: Option<Failure>, failure: Failure) -> Failure {
-    let is_away =
-        [before.as_ref(), Some(&failure)].into_iter().flatten().any(|failure| failure.retry == AskAgain::Later);
-    let mut said = before.filter(|before| before.code().is_some()).unwrap_or(failure);
-    said.retry = if is_away { AskAgain::Later } else { said.retry };
-    said
 }
 
 /// Returns a command that asks for a key that never exists. A node answers this command with an error if the node does

@@ -114,7 +114,7 @@ impl Failure {
     }
 
     /// Returns the failure of several servers that together could not carry out a request.
-    #[cfg(feature = "redis")]
+    #[cfg(any(feature = "redis", feature = "postgres"))]
     pub(crate) fn unavailable(what: impl Into<Cow<'static, str>>, retry: AskAgain) -> Self {
         Self::new(MutexErrorKind::Unavailable, retry, what)
     }
@@ -169,6 +169,18 @@ impl Failure {
             return failure;
         };
         Self { said: said.into(), ..failure }
+    }
+
+    /// Returns `before` if it is the error reply of a server, because such a reply says more than a broken connection.
+    /// Otherwise, returns `failure`. The returned failure says to retry after a pause if one of the two failures says so.
+    /// `before` and `failure` come from two of a store's servers.
+    #[cfg(any(feature = "redis", feature = "postgres"))]
+    pub(crate) fn more_telling(before: Option<Self>, failure: Self) -> Self {
+        let is_away =
+            [before.as_ref(), Some(&failure)].into_iter().flatten().any(|failure| failure.retry == AskAgain::Later);
+        let mut said = before.filter(|before| before.code().is_some()).unwrap_or(failure);
+        said.retry = if is_away { AskAgain::Later } else { said.retry };
+        said
     }
 
     /// Returns this failure with the name of the server in its text, because the store has several servers.

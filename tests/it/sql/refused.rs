@@ -67,6 +67,22 @@ fn a_first_host_that_hangs_leaves_time_for_the_second() {
     hanging.resume();
 }
 
+/// Asks during a failover: one host is down, and the other is still a standby.
+#[test]
+fn a_call_is_retried_while_one_host_is_down_and_the_other_takes_no_writes() {
+    let server = <Postgres as SqlServer>::start();
+    server.ask(Postgres::READ_ONLY[0]);
+    let url = server.url();
+    let (user, standby) = url.rsplit_once('@').unwrap();
+    let standby = standby.strip_suffix("/app").unwrap();
+    for hosts in [format!("127.0.0.1:1,{standby}"), format!("{standby},127.0.0.1:1")] {
+        let (began, url) = (Instant::now(), format!("{user}@{hosts}/app?target_session_attrs=read-write"));
+        let error = error_of::<Postgres>(&url, TIMEOUT);
+        assert!(error.is_unavailable(), "{hosts}: {error:?}");
+        assert!(began.elapsed() > TIMEOUT / 2, "{hosts}: {:?}", began.elapsed());
+    }
+}
+
 /// Returns the port of a server that replies as a web server does.
 fn web_server() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
