@@ -56,10 +56,16 @@ impl Tables {
     }
 
     /// Returns a statement in one line. Its placeholders, such as `{rows}`, are replaced by these values and by the
-    /// tables' names.
+    /// tables' names. `{mutexes_text}` and `{runs_text}` are the names for a text in quotes.
     pub(super) fn fill(&self, statement: &str, values: &[(&str, &dyn Display)]) -> String {
-        let names: [(&str, &dyn Display); 3] =
-            [("mutexes", &self.mutexes), ("runs", &self.runs), ("index", &self.index)];
+        let [mutexes_text, runs_text] = [&self.mutexes, &self.runs].map(|name| name.replace('\'', "''"));
+        let names: [(&str, &dyn Display); 5] = [
+            ("mutexes", &self.mutexes),
+            ("runs", &self.runs),
+            ("index", &self.index),
+            ("mutexes_text", &mutexes_text),
+            ("runs_text", &runs_text),
+        ];
         let statement = one_line(statement);
         let mut parts = statement.split('{');
         let mut filled = parts.next().unwrap_or_default().to_owned();

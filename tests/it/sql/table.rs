@@ -5,11 +5,12 @@ use std::thread;
 use soloist::observe::RunRecord;
 use soloist::store::{LeaseRequest, Owner};
 use soloist::time::Clock;
-use soloist::{EventMutex, MutexError, MutexName, Term};
+use soloist::{EventMutex, MutexError, MutexName, PostgresMutex, Term};
 
 use super::batches::extend;
 use super::trouble::Trouble;
 use super::{SqlServer, on_both};
+use crate::servers::postgres::Postgres;
 use crate::support::noon;
 
 fn request(name: &str) -> LeaseRequest {
@@ -177,4 +178,19 @@ fn a_table_that_is_not_as_it_should_be_is_warned_of<S: SqlServer>() {
         let warnings: Vec<String> = server.mutex().check().unwrap().iter().map(ToString::to_string).collect();
         assert!(warnings.len() == at + 1 && warnings.iter().any(|warning| warning.contains(said)), "{warnings:?}");
     }
+}
+
+#[test]
+fn a_schema_with_an_apostrophe_in_its_name_may_have_the_table() {
+    let server = Postgres::with(&[]);
+    let user = "\"o'brien\"";
+    server.ask(&format!("CREATE ROLE {user} LOGIN PASSWORD 'password'; CREATE SCHEMA AUTHORIZATION {user}"));
+    let mutex = PostgresMutex::new(&server.url().replace("owner", "o%27brien")).expect("a url");
+    mutex.create_table().unwrap();
+    assert!(mutex.create(&request("reports")).unwrap().is_some());
+    assert_eq!(mutex.check().unwrap(), []);
+    assert_eq!(
+        server.ask(&format!("SELECT count(*) FROM {user}.soloist_mutexes WHERE token > 0"))[0][0].as_deref(),
+        Some("1")
+    );
 }

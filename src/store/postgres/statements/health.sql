@@ -4,11 +4,11 @@
 SELECT 'version', current_setting('server_version_num')
 UNION ALL SELECT 'replica', pg_is_in_recovery()::text
 UNION ALL SELECT 'read_only', current_setting('transaction_read_only')
-UNION ALL SELECT 'dead', n_dead_tup::text FROM pg_stat_all_tables WHERE relid = '{mutexes}'::regclass
-UNION ALL SELECT 'persistence', relpersistence::text FROM pg_class WHERE oid = '{mutexes}'::regclass
+UNION ALL SELECT 'dead', n_dead_tup::text FROM pg_stat_all_tables WHERE relid = '{mutexes_text}'::regclass
+UNION ALL SELECT 'persistence', relpersistence::text FROM pg_class WHERE oid = '{mutexes_text}'::regclass
 UNION ALL SELECT 'key', attname::text FROM pg_index JOIN pg_attribute ON attrelid = indrelid AND attnum = ANY (indkey)
-    WHERE indrelid = '{mutexes}'::regclass AND indisprimary
+    WHERE indrelid = '{mutexes_text}'::regclass AND indisprimary
 UNION ALL SELECT 'ahead', (extract(epoch FROM max(acquired_at) - now()) * 1000000)::bigint::text
     FROM {mutexes} WHERE expires_at > now() AND NOT released
 UNION ALL SELECT 'collation', collname::text FROM pg_attribute JOIN pg_collation ON pg_collation.oid = attcollation
-    WHERE attrelid = '{mutexes}'::regclass AND attname = 'name';
+    WHERE attrelid = '{mutexes_text}'::regclass AND attname = 'name';
