@@ -38,7 +38,6 @@ impl<S: Session> SqlEngine<S> {
         attempt: &mut Attempt<S>,
         admissions: &[&Admission],
     ) -> Result<Vec<Result<Admitted, Failure>>, Failure> {
-        let until = attempt.until;
         let asked = admissions.iter().flat_map(|admission| admission.requests());
         let asked: BTreeSet<RowKey> = asked.map(|request| RowKey::of(request.name())).collect();
         let excluding = admissions.iter().flat_map(|admission| admission.excluded_by()).map(RowKey::of).collect();
@@ -54,15 +53,17 @@ impl<S: Session> SqlEngine<S> {
             let began = Clock::system().moment();
             match locked.take() {
                 Some((before, failure, _)) if look.is_as(&before) => return Err(failure),
-                Some((_, failure, took)) if began.plus(took) >= until => return Err(failure.advised(CROWD)),
+                Some((_, failure, took)) if began.plus(took) >= attempt.until => return Err(failure.advised(CROWD)),
                 _ => {}
             }
-            if began >= until
+            if began >= attempt.until
                 && let Some(failure) = lost
             {
                 return Err(failure);
             }
-            let failure = match self.write(attempt, &plan, &look) {
+            let written = self.write(attempt, &plan, &look);
+            attempt.until = attempt.call_until; // The connection works, so no time is kept for another.
+            let failure = match written {
                 Ok(None) => Failure::lost_each_race(CROWD),
                 Ok(Some(token)) => return Ok(AdmissionPlan::new(admissions, &look, token).decisions),
                 Err(failure) if failure.is_conflict() => failure.of_one_name().advised(CROWD),
@@ -75,7 +76,7 @@ impl<S: Session> SqlEngine<S> {
             // After the first lost race there is no pause, because the next read usually shows the winner.
             if lost.replace(failure).is_some() {
                 let now = Clock::system().moment();
-                let longest = LONGEST_PAUSE.min(until.since(now) / 4);
+                let longest = LONGEST_PAUSE.min(attempt.until.since(now) / 4);
                 thread::sleep(random_below(longest.min(4 * now.since(began))));
             }
         }

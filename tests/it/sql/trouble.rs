@@ -310,7 +310,7 @@ pub(super) fn said(error: &MutexError) -> String {
 }
 
 #[track_caller]
-pub(super) fn wait_until(what: &str, happens: impl Fn() -> bool) {
+pub(super) fn wait_until(what: &str, mut happens: impl FnMut() -> bool) {
     let began = Instant::now();
     while !happens() {
         assert!(began.elapsed() < PATIENCE, "waited for {PATIENCE:?} until {what}");
