@@ -15,6 +15,7 @@ use super::snapshot::Snapshot;
 use super::table_names::{TABLE, Tables, check_name, split_name};
 use crate::base::error::InvalidOptions;
 use crate::base::lock::lock;
+use crate::base::per_process::PerProcess;
 use crate::store::event_mutex::held::Names;
 use crate::store::server::engine::{
     Answers, Attempt, End, EndRequest, Engine, FoundEntry, Health, Request, ServerClock,
@@ -30,7 +31,7 @@ pub(crate) struct SqlEngine<S: Session> {
     /// The statements that create the tables, for users.
     pub(crate) schema: String,
     /// The server's clock, as last read on any connection.
-    clock: Mutex<Option<ServerClock>>,
+    clock: PerProcess<Mutex<Option<ServerClock>>>,
     pub(super) uncleaned: UncleanedRows,
     /// The index at which the next call begins if it ends leases one by one. The last such call had no time for the lease
     /// at this index. So rows that stay locked do not keep the same leases from their renewal each time.
@@ -44,7 +45,7 @@ impl<S: Session> SqlEngine<S> {
         let renamed = || Tables::new(name, S::QUOTE, "").in_schema(S::SCHEMA);
         let schema = if name == TABLE { S::SCHEMA.to_owned() } else { renamed() };
         let (uncleaned, next_end) = (UncleanedRows::new(), AtomicUsize::new(0));
-        Ok(Self { target, schema, clock: Mutex::default(), uncleaned, next_end })
+        Ok(Self { target, schema, clock: PerProcess::new(), uncleaned, next_end })
     }
 
     pub(super) fn create_table(&self, attempt: &mut Attempt<S>) -> Result<(), Failure> {
@@ -71,7 +72,7 @@ impl<S: Session> SqlEngine<S> {
     fn look_where(&self, attempt: &mut Attempt<S>, which: &str) -> Result<Snapshot, Failure> {
         let rows = rows(attempt, S::LOOK, &[("which", &which)])?;
         let look = Snapshot::read(&rows).ok_or_else(|| Failure::not_understood(rows, S::Address::KIND))?;
-        *lock(&self.clock) = Some(look.clock);
+        *lock(self.clock.get()) = Some(look.clock);
         Ok(look)
     }
 
@@ -126,7 +127,7 @@ impl<S: Session> SqlEngine<S> {
             }
             (End::After(term), _) => term.get().as_micros(),
         };
-        let known = *lock(&self.clock);
+        let known = *lock(self.clock.get());
         let clock = match known {
             Some(clock) => clock,
             None => self.look_at(attempt, names.iter().map(|[key, _]| key)).map_err(Failure::undone)?.clock,
@@ -135,7 +136,7 @@ impl<S: Session> SqlEngine<S> {
         let rows = rows(attempt, S::END, &[("ours", &ours), ("micros", &term), ("asked", &asked), ("until", &until)])?;
         let time = rows.last().and_then(|row| row.get(1)?.parse().ok());
         let time: i64 = time.ok_or_else(|| Failure::not_understood(&rows, S::Address::KIND))?;
-        *lock(&self.clock) = Some(ServerClock::read(time));
+        *lock(self.clock.get()) = Some(ServerClock::read(time));
         if (asked..=until).contains(&time) { Ok(rows) } else { Err(Failure::too_late()) }
     }
 }
