@@ -211,14 +211,6 @@ impl<E: Engine> Server<E> {
         lock(&self.kept.get().pending).extend(from.iter().map(pending));
     }
 
-    /// Removes the pending releases of leases that this process holds knowingly from now on.
-    pub(super) fn keep_leases(&self, leases: &[EndRequest]) {
-        let is_kept = |release: &EndRequest| {
-            leases.iter().any(|lease| (&lease.name, lease.owner) == (&release.name, release.owner))
-        };
-        lock(&self.kept.get().pending).retain(|pending| !is_kept(&pending.request));
-    }
-
     /// Sends the pending releases that are due. A release that fails, or that can't be sent before `until`, is kept for
     /// a later call.
     fn release_pending(&self, kept: &Arc<Kept<E::Connection>>, now: Moment, until: Moment) {

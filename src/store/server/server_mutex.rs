@@ -149,7 +149,6 @@ impl<E: LogEngine> EventMutex for Server<E> {
 
     fn extend(&self, leases: &mut [Slot<Lease, bool>], term: Term) {
         let ends: Vec<EndRequest> = leases.iter().map(|slot| EndRequest::of(slot.asked(), End::After(term))).collect();
-        self.keep_leases(&ends); // The answer to a request may have been lost: a second pause extends the first.
         let (ended, _) = self.decide(Request::to_end(&ends));
         for (slot, answer) in leases.iter_mut().zip(ended.answers) {
             slot.fill(answer.map_err(|failure| self.failed(attempted_extension(slot.asked()), failure)));
