@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use soloist::observe::{Notice, Step};
-use soloist::store::{Lease, LeaseRequest, Names};
+use soloist::store::{Admitted, Batch, Held, Holder, Lease, LeaseRequest, Names};
 use soloist::time::ManualClock;
 use soloist::{
-    AddErrorKind, Event, EventMutex, FileMutex, MemoryMutex, MutexName, Overlap, Period, Report, Run, Schedule,
-    Shutdown, SkipReason, TaskResult, Term, Verdict,
+    AddErrorKind, Event, EventMutex, FencingToken, FileMutex, MemoryMutex, MutexError, MutexName, Overlap, Period,
+    Report, Run, Schedule, Shutdown, SkipReason, TaskResult, Term, Verdict,
 };
 
 use crate::scripted::Scripted;
@@ -542,6 +542,69 @@ fn what_waits_gives_way_to_no_request_of_its_own() {
             fleet.store.forget(&run).unwrap();
             assert!(ran(&waits.join().unwrap(), EVENT).is_success(), "{policy:?}, {granted:?}");
         }
+    }
+}
+
+/// Gives equal tokens to all, as a store may give to claims that are requested at one moment.
+#[derive(Debug, Default)]
+struct OneToken(MemoryMutex);
+
+impl OneToken {
+    const TOKEN: FencingToken = FencingToken::new(7);
+}
+
+impl EventMutex for OneToken {
+    fn inner(&self) -> Option<&dyn EventMutex> {
+        Some(&self.0)
+    }
+
+    fn create(&self, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
+        Ok(self.0.create(request)?.map(|_| request.granted(Self::TOKEN)))
+    }
+
+    fn exists(&self, name: &MutexName) -> Result<bool, MutexError> {
+        self.0.exists(name)
+    }
+
+    fn forget(&self, lease: &Lease) -> Result<bool, MutexError> {
+        self.0.forget(lease)
+    }
+
+    fn carry_out(&self, batch: &mut Batch) {
+        self.0.carry_out(batch);
+        for slot in
+            batch.slots_mut().1.iter_mut().filter(|slot| matches!(slot.answer(), Some(Ok(Admitted::Granted(_)))))
+        {
+            slot.fill(Ok(Admitted::Granted(slot.asked().granted(Self::TOKEN))));
+        }
+    }
+
+    fn held(&self, names: Names<'_>) -> Result<Vec<Held>, MutexError> {
+        let held = self.0.held(names)?.into_iter().map(|held| {
+            let holder = held.holder().expect("it has one");
+            let one = Holder::new(holder.owner(), Self::TOKEN, holder.host(), holder.since(), holder.until());
+            Held::new(held.name().clone(), Some(one.with_occurrence(holder.occurrence())))
+        });
+        Ok(held.collect())
+    }
+}
+
+#[test]
+fn those_with_equal_tokens_start_one_after_another() {
+    let fleet = Fleet::on(OneToken::default(), queue_three);
+    let before = [mutex(), place(1)].map(|name| fleet.takes(&name));
+    let waiting = [(1, 2), (2, 3)].map(|(number, place)| {
+        fleet.end(minute(number));
+        let waits = fleet.ticks(minute(number));
+        fleet.waits_at(place);
+        waits
+    });
+    for lease in before {
+        assert!(fleet.store.forget(&lease).unwrap());
+    }
+    until(|| waiting.iter().all(JoinHandle::is_finished)).unwrap();
+    for report in waiting {
+        assert!(ran(&report.join().unwrap(), EVENT).is_success());
     }
 }
 

@@ -37,6 +37,7 @@
 //!    the tokens.
 
 use std::cell::RefCell;
+use std::cmp::Ordering;
 use std::mem;
 use std::sync::Arc;
 use std::thread::Scope;
@@ -177,11 +178,11 @@ struct QueuePlace {
 
 impl QueuePlace {
     /// Returns whether this place was taken before `other`. The place that was taken first has the lower token. If the
-    /// store keeps no holders, the token of `other` is not known, and the place with the lower name counts as the
-    /// first.
+    /// tokens are equal, or if the store keeps no holders, the place with the lower name counts as the first.
     fn is_before(&self, other: &Held) -> bool {
         let own = self.mark.lease();
-        other.holder().map_or(own.name() < other.name(), |holder| own.token() < holder.token())
+        let by_token = other.holder().map_or(Ordering::Equal, |holder| own.token().cmp(&holder.token()));
+        by_token.then_with(|| own.name().cmp(other.name())).is_lt()
     }
 }
 
