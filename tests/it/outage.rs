@@ -144,6 +144,13 @@ fn waits_of_three_that_end_together() -> usize {
 }
 
 #[test]
+fn a_name_that_may_be_granted_without_an_answer_is_released_at_once_and_costs_one_more_wait() {
+    let store = Flaky::out_for(|call| call.is("create") || call.is("forget"));
+    let report = schedule(store.store.clone(), (0..3).map(|number| protected(format!("e{number}")))).run_due(noon());
+    assert_eq!((report.failures().count(), store.waits()), (3, 2), "{report}");
+}
+
+#[test]
 fn a_store_that_was_out_is_asked_again_when_a_minute_has_passed() {
     let (store, clock) = (Flaky::out(), ManualClock::at(noon()));
     let slow = {
