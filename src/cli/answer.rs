@@ -32,8 +32,13 @@ pub(super) struct CommandAnswer {
     code: u8,
 }
 
-/// The answer of a command, for standard output, or of a command that failed, for standard error.
-pub(super) type Answered = Result<CommandAnswer, CommandAnswer>;
+/// The failure of a command: the message to print, and the exit code.
+pub(super) struct CommandFailure {
+    pub(super) message: String,
+    code: u8,
+}
+
+pub(super) type Answered = Result<CommandAnswer, CommandFailure>;
 
 impl CommandAnswer {
     pub(super) fn text(text: impl Into<String>) -> Self {
@@ -45,19 +50,25 @@ impl CommandAnswer {
     }
 
     pub(super) fn json(value: &impl serde::Serialize) -> Answered {
-        serde_json::to_string_pretty(value).map(Self::text).map_err(|error| Self::error(&error))
+        serde_json::to_string_pretty(value).map(Self::text).map_err(|error| CommandFailure::new(&error))
     }
 
-    pub(super) fn error(error: &(dyn Error + 'static)) -> Self {
-        Self::failed(Chain(error))
+    pub(super) fn with_code(self, code: u8) -> Self {
+        Self { code, ..self }
+    }
+}
+
+impl CommandFailure {
+    pub(super) fn new(error: &(dyn Error + 'static)) -> Self {
+        Self::saying(Chain(error))
     }
 
-    pub(super) fn failed(message: impl Display) -> Self {
-        Self { text: message.to_string(), code: FAILED }
+    pub(super) fn saying(message: impl Display) -> Self {
+        Self { message: message.to_string(), code: FAILED }
     }
 
     pub(super) fn usage(message: impl Display) -> Self {
-        Self::failed(message).with_code(USAGE)
+        Self::saying(message).with_code(USAGE)
     }
 
     pub(super) fn with_code(self, code: u8) -> Self {
@@ -69,25 +80,25 @@ impl CommandAnswer {
     }
 }
 
-impl From<MutexError> for CommandAnswer {
+impl From<MutexError> for CommandFailure {
     fn from(error: MutexError) -> Self {
-        Self::error(&error).with_code(STORE)
+        Self::new(&error).with_code(STORE)
     }
 }
 
-impl From<PauseError> for CommandAnswer {
+impl From<PauseError> for CommandFailure {
     fn from(error: PauseError) -> Self {
-        Self::error(&error).with_code(if matches!(error, PauseError::Store(_)) { STORE } else { USAGE })
+        Self::new(&error).with_code(if matches!(error, PauseError::Store(_)) { STORE } else { USAGE })
     }
 }
 
-impl From<BackfillError> for CommandAnswer {
+impl From<BackfillError> for CommandFailure {
     fn from(error: BackfillError) -> Self {
-        Self::error(&error).with_code(if matches!(error, BackfillError::Store(_)) { STORE } else { USAGE })
+        Self::new(&error).with_code(if matches!(error, BackfillError::Store(_)) { STORE } else { USAGE })
     }
 }
 
-impl From<UnknownEvent> for CommandAnswer {
+impl From<UnknownEvent> for CommandFailure {
     fn from(error: UnknownEvent) -> Self {
         Self::usage(Chain(&error))
     }
@@ -96,20 +107,20 @@ impl From<UnknownEvent> for CommandAnswer {
 /// Prints an answer.
 pub(super) fn print(answered: Answered) -> ExitCode {
     let printed = answered.and_then(|CommandAnswer { text, code }| print_text("the answer", &text).map(|()| code));
-    ExitCode::from(printed.unwrap_or_else(|CommandAnswer { text, code }| {
-        say(text);
+    ExitCode::from(printed.unwrap_or_else(|CommandFailure { message, code }| {
+        say(message);
         code
     }))
 }
 
 /// Prints a text on standard output, with a line feed at the end. A full disk is an error. A reader that stops reading,
 /// such as `head`, is no error.
-pub(super) fn print_text(what: &str, text: &str) -> Result<(), CommandAnswer> {
+pub(super) fn print_text(what: &str, text: &str) -> Result<(), CommandFailure> {
     let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
     let mut output = io::stdout().lock();
     match write!(output, "{text}{end}").and_then(|()| output.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(CommandAnswer::failed(format_args!("can't write {what}: {error}")))
+            Err(CommandFailure::saying(format_args!("can't write {what}: {error}")))
         }
         _ => Ok(()),
     }

@@ -5,7 +5,7 @@ use clap::{Arg, ArgMatches, Command, value_parser};
 use clap_complete::Shell;
 use clap_mangen::Man;
 
-use super::answer::{Answered, CommandAnswer};
+use super::answer::{Answered, CommandAnswer, CommandFailure};
 use super::arguments::about;
 
 /// Returns the commands `completions` and `man` of the program whose arguments `parser` parses.
@@ -43,6 +43,6 @@ fn page(mut parser: Command, command: Option<&str>) -> Answered {
     parser.build();
     let described = command.and_then(|name| parser.find_subcommand(name)).unwrap_or(&parser);
     let mut page = Vec::new();
-    Man::new(described.clone()).render(&mut page).map_err(|error| CommandAnswer::error(&error))?;
+    Man::new(described.clone()).render(&mut page).map_err(|error| CommandFailure::new(&error))?;
     Ok(CommandAnswer::text(String::from_utf8_lossy(&page)))
 }

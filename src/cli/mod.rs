@@ -30,7 +30,7 @@ mod store_commands;
 mod tables;
 mod unlock;
 
-use answer::{Answered, CommandAnswer, USAGE};
+use answer::{Answered, CommandAnswer, CommandFailure, USAGE};
 
 use crate::base::escape::Chain;
 use crate::schedule::schedule::Schedule;
@@ -161,13 +161,13 @@ pub async fn run_matches_async<E: Into<Box<dyn Error>>>(
     answer::print(on_a_thread(move || carry_out(&matches, made)).await)
 }
 
-fn carry_out(matches: &ArgMatches, schedule: Result<Schedule, CommandAnswer>) -> Answered {
+fn carry_out(matches: &ArgMatches, schedule: Result<Schedule, CommandFailure>) -> Answered {
     let Some((name, arguments)) = matches.subcommand() else { return Ok(CommandAnswer::nothing().with_code(USAGE)) };
     schedule_commands::carry_out(name, arguments, schedule?)
 }
 
-fn made<E: Into<Box<dyn Error>>>(schedule: impl FnOnce() -> Result<Schedule, E>) -> Result<Schedule, CommandAnswer> {
-    schedule().map_err(|error| CommandAnswer::error(&*error.into()))
+fn made<E: Into<Box<dyn Error>>>(schedule: impl FnOnce() -> Result<Schedule, E>) -> Result<Schedule, CommandFailure> {
+    schedule().map_err(|error| CommandFailure::new(&*error.into()))
 }
 
 /// Runs the command line of the program `soloist`, which needs no schedule in Rust. The program runs commands under a
@@ -199,11 +199,11 @@ pub fn run_tool() -> ExitCode {
 
 /// Makes a schedule that uses the store in the arguments. If the arguments name an event, adds an event with this name
 /// to the schedule, so that the schedule finds the event's entries in the store.
-fn schedule_on(arguments: &ArgMatches) -> Result<Schedule, CommandAnswer> {
+fn schedule_on(arguments: &ArgMatches) -> Result<Schedule, CommandFailure> {
     let schedule = store_commands::named(Schedule::new(store_commands::present_store(arguments)?), arguments);
-    let schedule = schedule.map_err(|error| CommandAnswer::usage(Chain(&error)))?;
+    let schedule = schedule.map_err(|error| CommandFailure::usage(Chain(&error)))?;
     if let Ok(Some(event)) = arguments.try_get_one::<String>("event") {
-        schedule.add(store_commands::stand_in(event)).map_err(|error| CommandAnswer::usage(Chain(&error)))?;
+        schedule.add(store_commands::stand_in(event)).map_err(|error| CommandFailure::usage(Chain(&error)))?;
     }
     Ok(schedule)
 }

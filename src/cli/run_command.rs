@@ -10,7 +10,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use clap::ArgMatches;
 
-use super::answer::{Answered, CommandAnswer, say};
+use super::answer::{Answered, CommandAnswer, CommandFailure, say};
 use super::arguments::{IN_MONTHS, duration_of, parse_duration, text};
 use super::schedule_commands::{on_signals, run_when_free};
 use super::store_commands::{named, store_of};
@@ -118,7 +118,7 @@ pub(super) fn run(arguments: &ArgMatches) -> Answered {
 
 /// Runs the command for its last due time, even if the run is late. Returns `None` if the command has run for this time
 /// already, before the clock was set back.
-fn run_at(now: DateTime<Utc>, schedule: &Schedule, arguments: &ArgMatches) -> Result<Option<Entry>, CommandAnswer> {
+fn run_at(now: DateTime<Utc>, schedule: &Schedule, arguments: &ArgMatches) -> Result<Option<Entry>, CommandFailure> {
     let name = text(arguments, "name");
     let unknown = |error: UnknownEvent| usage(&error);
     let not_due = || refused(not_due(arguments));
@@ -133,17 +133,17 @@ fn run_at(now: DateTime<Utc>, schedule: &Schedule, arguments: &ArgMatches) -> Re
         None => match schedule.is_claimed_repetition(name, now) {
             Ok(true) => Ok(None),
             Ok(false) => Err(not_due()),
-            Err(error) => Err(CommandAnswer::error(&error).with_code(STORE_UNAVAILABLE)),
+            Err(error) => Err(CommandFailure::new(&error).with_code(STORE_UNAVAILABLE)),
         },
     }
 }
 
-fn usage(error: &(dyn Error + 'static)) -> CommandAnswer {
+fn usage(error: &(dyn Error + 'static)) -> CommandFailure {
     refused(with_options(&Chain(error).to_string()))
 }
 
-fn refused(why: impl Display) -> CommandAnswer {
-    CommandAnswer::failed(why).with_code(EX_USAGE)
+fn refused(why: impl Display) -> CommandFailure {
+    CommandFailure::saying(why).with_code(EX_USAGE)
 }
 
 /// Pairs of a method of this library and the option of `soloist run` for that method.
@@ -248,7 +248,7 @@ fn interval(arguments: &ArgMatches) -> Option<Duration> {
 /// Refuses an empty command, a command that begins with `-`, and values of `--every` and `--timezone` that can't be read.
 /// Also refuses `--timezone` or `--on-outage run` if `--every` has an interval. If the value of `--every` is a single word
 /// that can't be read, such as `5`, the message says how to write an interval or a crontab.
-fn check_arguments(arguments: &ArgMatches) -> Result<(), CommandAnswer> {
+fn check_arguments(arguments: &ArgMatches) -> Result<(), CommandFailure> {
     let program = arguments.get_one::<OsString>("command").map(|program| program.to_string_lossy());
     if program.as_ref().is_some_and(|program| program.trim().is_empty()) {
         return Err(refused("the command after -- is empty: write -- PROGRAM ARGUMENTS, or -- sh -c 'LINE'"));
@@ -326,7 +326,7 @@ fn not_due(arguments: &ArgMatches) -> String {
     )
 }
 
-fn now() -> Result<DateTime<Utc>, CommandAnswer> {
+fn now() -> Result<DateTime<Utc>, CommandFailure> {
     match std::env::var_os(NOW) {
         None => Ok(Clock::system().now()),
         Some(now) => {

@@ -15,7 +15,7 @@ mod live_view;
 use backfill_command::backfill;
 use live_view::LiveView;
 
-use super::answer::{Answered, CommandAnswer, FAILED, print_end};
+use super::answer::{Answered, CommandAnswer, CommandFailure, FAILED, print_end};
 use super::arguments::{duration_of, text};
 use super::store_commands;
 use super::tables::{
@@ -102,7 +102,7 @@ fn work(schedule: Schedule) -> Answered {
 }
 
 /// Returns the shutdown that the signals of this process trigger. Call this before a command starts.
-pub(super) fn on_signals() -> Result<Shutdown, CommandAnswer> {
+pub(super) fn on_signals() -> Result<Shutdown, CommandFailure> {
     // This process may have inherited an ignored `SIGCHLD`, and could then read no exit status. So it restores the
     // default. A handler stays: the runtime of the application may need it.
     #[cfg(unix)]
@@ -115,7 +115,7 @@ pub(super) fn on_signals() -> Result<Shutdown, CommandAnswer> {
             std::mem::forget(SignalAction::Default.of(Signal::CHILD));
         }
     }
-    Shutdown::on_signals().map_err(|error| CommandAnswer::failed(format_args!("can't listen to signals: {error}")))
+    Shutdown::on_signals().map_err(|error| CommandFailure::saying(format_args!("can't listen to signals: {error}")))
 }
 
 fn run_one(schedule: Schedule, arguments: &ArgMatches) -> Answered {
@@ -123,7 +123,7 @@ fn run_one(schedule: Schedule, arguments: &ArgMatches) -> Answered {
     let shutdown = on_signals()?;
     let schedule = schedule.with_shutdown(&shutdown);
     let not_due = || {
-        CommandAnswer::failed(format_args!(
+        CommandFailure::saying(format_args!(
             "{} was not due in the last 5 minutes: run it without `--claim`",
             Named(event)
         ))
@@ -226,7 +226,7 @@ fn next(schedule: &Schedule, within: Duration, is_json: bool) -> Answered {
     let due = schedule.starts_between(now..end.unwrap_or(DateTime::<Utc>::MAX_UTC));
     let due: Vec<_> = due.take(MOST_LISTED + 1).collect();
     if due.len() > MOST_LISTED {
-        return Err(CommandAnswer::usage(format_args!(
+        return Err(CommandFailure::usage(format_args!(
             "more than {MOST_LISTED} times are due within {}: write a shorter `--for`",
             HumanDuration(within)
         )));

@@ -8,7 +8,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 
-use super::answer::{Answered, CommandAnswer, FAILED, STORE, USAGE};
+use super::answer::{Answered, CommandAnswer, CommandFailure, FAILED, STORE, USAGE};
 use super::arguments::{duration_of, is_unit_of_time, parse_duration, text};
 use super::tables::{holding, how_it_ended, marked, pause_in_words, table_or, time, time_of, until_its_command_ends};
 use super::unlock::unlock;
@@ -65,7 +65,7 @@ pub(super) fn carry_out(name: &str, arguments: &ArgMatches, schedule: &Schedule)
         "resume" => resume(schedule, event(), arguments),
         "check" => check(schedule),
         // The parser of a schedule has no other command, so these are the matches of another parser.
-        _ => Err(CommandAnswer::failed(format_args!(
+        _ => Err(CommandFailure::saying(format_args!(
             "a schedule has no command `{name}`: pass `run_matches` the matches of the subcommand that `cli::command` made, \
              as in `matches.subcommand_matches(\"{name}\")`"
         ))),
@@ -110,10 +110,10 @@ fn like<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> String {
 
 /// Opens the store of `--store` for a command that reads or changes existing entries. A missing directory is an error:
 /// the path may be mistyped, and a new directory could belong to the wrong user.
-pub(super) fn present_store(arguments: &ArgMatches) -> Result<Arc<dyn EventMutex>, CommandAnswer> {
+pub(super) fn present_store(arguments: &ArgMatches) -> Result<Arc<dyn EventMutex>, CommandFailure> {
     match missing_directory(text(arguments, "store")) {
         None => store_of(arguments),
-        Some(directory) => Err(CommandAnswer::failed(format_args!(
+        Some(directory) => Err(CommandFailure::saying(format_args!(
             "there is no store in {}: check the path; `soloist run` makes the directory when it is first used",
             directory.display()
         ))
@@ -122,10 +122,10 @@ pub(super) fn present_store(arguments: &ArgMatches) -> Result<Arc<dyn EventMutex
 }
 
 /// Opens the store of `--store`. Refuses a store in memory.
-pub(super) fn store_of(arguments: &ArgMatches) -> Result<Arc<dyn EventMutex>, CommandAnswer> {
+pub(super) fn store_of(arguments: &ArgMatches) -> Result<Arc<dyn EventMutex>, CommandFailure> {
     let store = connect(text(arguments, "store"));
     let store = store
-        .map_err(|error| CommandAnswer::error(&error).with_code(if error.is_of_the_store() { STORE } else { USAGE }))?;
+        .map_err(|error| CommandFailure::new(&error).with_code(if error.is_of_the_store() { STORE } else { USAGE }))?;
     if is_in_memory(&*store) { Err(in_memory()) } else { Ok(store) }
 }
 
@@ -134,8 +134,8 @@ fn is_in_memory(store: &dyn EventMutex) -> bool {
 }
 
 /// Returns the failure for a store in memory: a lease or a pause in it would have no effect beyond this process.
-fn in_memory() -> CommandAnswer {
-    CommandAnswer::usage(
+fn in_memory() -> CommandFailure {
+    CommandFailure::usage(
         "a store in memory is seen by this process alone: use file:/… for one host, or a server for several",
     )
 }
@@ -153,7 +153,7 @@ pub(super) fn named(schedule: Schedule, arguments: &ArgMatches) -> Result<Schedu
 
 /// Creates the table of a store that needs one. With `--print`, only returns the statements that create the table.
 pub(super) fn create_table(arguments: &ArgMatches) -> Answered {
-    let tables = DatabaseTables::of(text(arguments, "store")).map_err(|error| CommandAnswer::usage(Chain(&error)))?;
+    let tables = DatabaseTables::of(text(arguments, "store")).map_err(|error| CommandFailure::usage(Chain(&error)))?;
     if arguments.get_flag("print") {
         return Ok(CommandAnswer::text(tables.schema.trim_end()));
     }
@@ -280,18 +280,18 @@ fn pause(schedule: &Schedule, event: Option<&str>, arguments: &ArgMatches) -> An
     let number = arguments.get_raw("for").and_then(|mut values| values.next()).filter(|text| is_number(text));
     if let (Some(number), Some(unit)) = (number, event.filter(|event| is_unit_of_time(event))) {
         let time = format_args!("{} {unit}", number.display());
-        return Err(CommandAnswer::usage(format_args!("a time with a space needs quotes: write `--for '{time}'`")));
+        return Err(CommandFailure::usage(format_args!("a time with a space needs quotes: write `--for '{time}'`")));
     }
     if length.is_zero() {
         let message = "`--for 0` is no time for a pause: use `90s`, `2h` and the like; `resume` ends a pause";
-        return Err(CommandAnswer::usage(message));
+        return Err(CommandFailure::usage(message));
     }
     let now = Clock::system().now();
     let until = TimeDelta::from_std(length).ok().and_then(|length| now.checked_add_signed(length));
     let until = until.unwrap_or(DateTime::<Utc>::MAX_UTC);
     if let Some(event) = event.filter(|event| parse_duration(event).is_ok()) {
         let message = format!("{} is a time, and no event: write `pause --for {event}`", Quoted::new(event));
-        return Err(CommandAnswer::usage(message));
+        return Err(CommandFailure::usage(message));
     }
     match event {
         None => schedule.pause(until, why)?,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::ArgMatches;
 
-use super::answer::{Answered, CommandAnswer, FAILED, say};
+use super::answer::{Answered, CommandAnswer, CommandFailure, FAILED, say};
 use super::arguments::{duration_of, text};
 use crate::base::error::MutexError;
 use crate::base::escape::{Chain, OneLine};
@@ -37,7 +37,7 @@ const PAUSE: Duration = Duration::from_millis(300);
 ///
 /// `hint` returns the end of the message for a name that is not held.
 pub(super) fn unlock(stores: &[&dyn EventMutex], arguments: &ArgMatches, hint: impl FnOnce() -> String) -> Answered {
-    let name = MutexName::lease(text(arguments, "name")).map_err(|error| CommandAnswer::usage(Chain(&error)))?;
+    let name = MutexName::lease(text(arguments, "name")).map_err(|error| CommandFailure::usage(Chain(&error)))?;
     let mut held = None;
     for store in stores {
         if store.exists(&name)? {
@@ -56,7 +56,7 @@ pub(super) fn unlock(stores: &[&dyn EventMutex], arguments: &ArgMatches, hint: i
         return force(store, &name);
     }
     let holder = holder.ok_or_else(|| {
-        CommandAnswer::failed(
+        CommandFailure::saying(
             "the store does not show its holder, so the holder can't be asked to stop: `--force` frees the lease",
         )
     })?;
@@ -88,7 +88,7 @@ fn ask_to_stop(
     name: &MutexName,
     holder: &Holder,
     wait: Duration,
-) -> Result<Option<Holder>, CommandAnswer> {
+) -> Result<Option<Holder>, CommandFailure> {
     let clock = Clock::system();
     let left = |holder: &Holder| (holder.until() - clock.now()).to_std().unwrap_or_default();
     let term = Term::new(left(holder).max(wait).saturating_add(MARGIN)).unwrap_or(Term::MAX);
@@ -104,7 +104,7 @@ fn ask_to_stop(
         free_or_ended => return Ok(free_or_ended),
     };
     let (left, name) = (HumanDuration(left(&now)), OneLine(name.mutex()));
-    Err(CommandAnswer::failed(format_args!(
+    Err(CommandFailure::saying(format_args!(
         "{name} is still held, and is free in {left} unless its holder renews it:\n  \
          if the lease is long, the holder reads the request late: wait longer, with `--wait 5m`\n  \
          if the lease has a fixed term, or is held by a `LeaseGuard` or by a function that never checks for its cancellation: \
@@ -154,9 +154,9 @@ fn force(store: &dyn EventMutex, name: &MutexName) -> Answered {
 
 /// Returns the failure for a command that still runs although its scheduler has ended. The lease lasts until the
 /// command ends, and no scheduler is left to end the command.
-fn command_runs_on(holder: &Holder) -> CommandAnswer {
+fn command_runs_on(holder: &Holder) -> CommandFailure {
     let is_here = holder.host() == &*this_host();
-    CommandAnswer::failed(match holder.process_group() {
+    CommandFailure::saying(match holder.process_group() {
         Some(group) if is_here => format!("its command still runs as process group {group}: `--kill` ends it"),
         Some(group) => {
             format!("its command still runs on {} as process group {group}: end it there", OneLine(holder.host()))
@@ -169,19 +169,19 @@ fn command_runs_on(holder: &Holder) -> CommandAnswer {
 }
 
 #[cfg(unix)]
-fn end_command(holder: &Holder) -> Result<(), CommandAnswer> {
+fn end_command(holder: &Holder) -> Result<(), CommandFailure> {
     let group = holder.process_group().filter(|_| holder.host() == &*this_host());
     let group = group.ok_or_else(|| command_runs_on(holder))?;
     match end_orphans(group, holder.owner(), GRACE) {
         Ok(true) => Ok(()),
-        Ok(false) => Err(CommandAnswer::failed(format_args!(
+        Ok(false) => Err(CommandFailure::saying(format_args!(
             "the process group {group} was sent SIGKILL, but some of its processes are still there"
         ))),
-        Err(error) => Err(CommandAnswer::failed(format_args!("can't end the process group {group}: {error}"))),
+        Err(error) => Err(CommandFailure::saying(format_args!("can't end the process group {group}: {error}"))),
     }
 }
 
 #[cfg(not(unix))]
-fn end_command(holder: &Holder) -> Result<(), CommandAnswer> {
+fn end_command(holder: &Holder) -> Result<(), CommandFailure> {
     Err(command_runs_on(holder))
 }

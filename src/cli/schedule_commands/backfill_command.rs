@@ -8,7 +8,7 @@ use clap::ArgMatches;
 
 use super::live_view::LiveView;
 use crate::base::escape::Quoted;
-use crate::cli::answer::{Answered, CommandAnswer, FAILED, print_end, print_text};
+use crate::cli::answer::{Answered, CommandAnswer, CommandFailure, FAILED, print_end, print_text};
 use crate::cli::arguments::text;
 use crate::outcome::skip_reason::SkipReason;
 use crate::schedule::report::{Entry, Report, Verdict, time_in};
@@ -21,7 +21,7 @@ use crate::time::zone::Zone;
 pub(super) fn backfill(
     schedule: Schedule,
     arguments: &ArgMatches,
-    listen: impl FnOnce() -> Result<Shutdown, CommandAnswer>,
+    listen: impl FnOnce() -> Result<Shutdown, CommandFailure>,
 ) -> Answered {
     let range = range(&schedule, arguments)?;
     let shown = plan(&schedule, range.clone(), arguments)?;
@@ -52,7 +52,7 @@ fn plan<'a>(
     schedule: &'a Schedule,
     range: Range<DateTime<Utc>>,
     arguments: &ArgMatches,
-) -> Result<Backfill<'a>, CommandAnswer> {
+) -> Result<Backfill<'a>, CommandFailure> {
     let most = arguments.get_one::<u16>("most").copied().unwrap_or_default();
     let plan = schedule.backfill(text(arguments, "event"), range, most.into())?;
     let plan = plan.past_filters(arguments.get_flag("ignore-filters"));
@@ -63,16 +63,16 @@ fn plan<'a>(
 }
 
 /// Asks on the terminal whether to run the occurrences.
-fn is_confirmed() -> Result<bool, CommandAnswer> {
+fn is_confirmed() -> Result<bool, CommandFailure> {
     if !io::stdin().is_terminal() {
         let message = "nothing was run: `--yes` runs them without a question, `--dry-run` only lists them";
-        return Err(CommandAnswer::usage(message));
+        return Err(CommandFailure::usage(message));
     }
     let mut answer = String::new();
     let mut output = io::stderr();
     let asked = output.write_all(b"run them? [y/N] ").and_then(|()| output.flush());
     let answered = asked.and_then(|()| io::stdin().read_line(&mut answer));
-    answered.map_err(|error| CommandAnswer::failed(format_args!("can't ask whether to run them: {error}")))?;
+    answered.map_err(|error| CommandFailure::saying(format_args!("can't ask whether to run them: {error}")))?;
     Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
@@ -91,14 +91,14 @@ fn summary(report: &Report, planned: usize) -> (String, u8) {
 }
 
 /// Returns the range from `--from` to `--to`. Without `--to`, the range ends now.
-fn range(schedule: &Schedule, arguments: &ArgMatches) -> Result<Range<DateTime<Utc>>, CommandAnswer> {
+fn range(schedule: &Schedule, arguments: &ArgMatches) -> Result<Range<DateTime<Utc>>, CommandFailure> {
     let event = schedule.event(text(arguments, "event"))?;
     let zone = event.zone();
     let from = instant("--from", text(arguments, "from"), zone)?;
     let now = Clock::system().now();
     if from > now {
         let (from, now) = (Quoted::new(text(arguments, "from")), time_in(zone, now));
-        return Err(CommandAnswer::usage(format_args!(
+        return Err(CommandFailure::usage(format_args!(
             "`--from` {from} is in the future, and it is {now}: a backfill runs past occurrences again"
         )));
     }
@@ -107,7 +107,7 @@ fn range(schedule: &Schedule, arguments: &ArgMatches) -> Result<Range<DateTime<U
 }
 
 /// Parses the value of `option`: an instant in RFC 3339, or a local date in `zone`, with or without a time of the day.
-fn instant(option: &str, text: &str, zone: &Zone) -> Result<DateTime<Utc>, CommandAnswer> {
+fn instant(option: &str, text: &str, zone: &Zone) -> Result<DateTime<Utc>, CommandFailure> {
     if let Ok(instant) = DateTime::parse_from_rfc3339(text) {
         return Ok(instant.to_utc());
     }
@@ -116,7 +116,7 @@ fn instant(option: &str, text: &str, zone: &Zone) -> Result<DateTime<Utc>, Comma
     let civil = NaiveDate::parse_from_str(text, "%Y-%m-%d").map(|day| day.and_time(NaiveTime::MIN)).ok().or_else(time);
     let read = civil.filter(|civil| (1970..2100).contains(&chrono::Datelike::year(civil)));
     read.map(|civil| zone.first_showing(civil)).ok_or_else(|| {
-        CommandAnswer::usage(format_args!(
+        CommandFailure::usage(format_args!(
             "`{option}` {} is no time: write `2026-03-01`, or `2026-03-01 12:00` (on the clocks of {zone}), or \
              `2026-03-01T12:00:00Z`, or, with an offset, `2026-03-01T12:00:00+01:00`",
             Quoted::new(text)
@@ -143,7 +143,7 @@ mod tests {
             ["", "yesterday", "2026-03-01T12:00:00+0100", "2026-13-01", "2026-03-01 25:00", "12:00", "+12345-01-01"]
         {
             let failure = instant("--from", wrong, &Zone::UTC).unwrap_err();
-            assert!(failure.is_usage() && failure.text.contains("is no time: write `2026-03-01`"), "{wrong}");
+            assert!(failure.is_usage() && failure.message.contains("is no time: write `2026-03-01`"), "{wrong}");
         }
     }
 
