@@ -24,13 +24,20 @@ pub(super) mod leases_at_exit;
 
 use leases_at_exit::ExitRelease;
 
+/// The number of names that stay in the plan after the release of their leases. The next run of an event usually needs
+/// its name again.
+const NAMES_AT_LEAST: usize = 256;
+
 /// The leases that this process holds in one store, with the jobs that are planned for them.
 #[derive(Default)]
 pub(super) struct Plan {
     /// The leases of each name, so that the cost of adding a lease does not grow with their number. Nearly every name has
-    /// one lease. A released lease stays until the next step of the thread, or until a lease of its name takes its place.
+    /// one lease.
     leases: NameMap<Vec<PlannedLease>>,
-    /// Released leases that the last step has removed, and that may have observers.
+    /// The number of names at which released leases are removed: twice the number of the others, and
+    /// [`NAMES_AT_LEAST`] more.
+    full_at: usize,
+    /// Leases that were removed and may have observers, until [`take_removed`](Self::take_removed).
     removed: Vec<Arc<HeldLease>>,
     /// Running tasks that have a timeout.
     timeouts: Vec<TaskTimeout>,
@@ -141,6 +148,10 @@ impl Plan {
         let due = renewal.as_ref().map_or(lease.deadline().minus(held.stopping), |renewal| renewal.due);
         let read_at = (held.by == HeldBy::ReplaceableRun).then(|| held.granted_at.plus(about_a_second()));
         let due = read_at.map_or(due, |read_at| read_at.min(due));
+        if self.leases.len() >= self.full_at {
+            let released = self.take_leases(HeldLease::was_released);
+            self.removed.extend(released);
+        }
         let (name, held) = (lease.name(), Arc::clone(held));
         let planned =
             PlannedLease { held, store, renewal, read_at, is_being_read: false, waits: false, is_shortened: false };
@@ -154,6 +165,17 @@ impl Plan {
         (Ok(released), Some(if self.exits_on.is_some() { Moment::BEGINNING } else { due }))
     }
 
+    /// Removes all leases for which `is_gone` returns `true`, and returns them.
+    fn take_leases(&mut self, is_gone: impl Fn(&HeldLease) -> bool) -> Vec<Arc<HeldLease>> {
+        let mut gone = Vec::new();
+        self.leases.retain(|_, of_name| {
+            gone.extend(of_name.extract_if(.., |planned| is_gone(&planned.held)).map(|planned| planned.held));
+            !of_name.is_empty()
+        });
+        self.full_at = 2 * self.leases.len() + NAMES_AT_LEAST;
+        gone
+    }
+
     fn all_leases(&self) -> impl Iterator<Item = &PlannedLease> + Clone {
         self.leases.values().flatten()
     }
@@ -164,7 +186,7 @@ impl Plan {
         self.leases.get_mut(lease.name())?.iter_mut().find(|planned| ptr::eq(Arc::as_ptr(&planned.held), held))
     }
 
-    /// Returns the released leases that the last step has removed. The caller drops them without holding a lock.
+    /// Returns the leases that were removed since the last call. The caller drops them without holding a lock.
     pub(super) fn take_removed(&mut self) -> Vec<Arc<HeldLease>> {
         mem::take(&mut self.removed)
     }
@@ -266,12 +288,7 @@ impl Plan {
     /// Returns the runs that must be cancelled: their lease was lost, or their timeout is over. Removes lost and
     /// released leases from the plan.
     fn take_cancelled(&mut self, now: Moment) -> Vec<Arc<HeldLease>> {
-        let mut gone = Vec::new();
-        self.leases.retain(|_, of_name| {
-            let of_name_gone = of_name.extract_if(.., |planned| planned.held.deadline_at(now).is_none());
-            gone.extend(of_name_gone.map(|planned| planned.held));
-            !of_name.is_empty()
-        });
+        let gone = self.take_leases(|held| held.deadline_at(now).is_none());
         let (mut cancelled, released): (Vec<_>, Vec<_>) = gone.into_iter().partition(|held| held.is_lost());
         self.removed.extend(released);
         for TaskTimeout { held, timeout, .. } in &mut self.timeouts {

@@ -66,7 +66,11 @@ impl TimerThread {
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut Plan) -> (T, Option<Moment>)) -> (T, bool) {
         let mut state = self.state();
         let (changed, due) = change(&mut state.plan);
-        (changed, due.is_some_and(|due| self.plan_by(&mut state, due)))
+        let needs_thread = due.is_some_and(|due| self.plan_by(&mut state, due));
+        let removed = state.plan.take_removed();
+        drop(state);
+        discard(removed);
+        (changed, needs_thread)
     }
 
     /// Lets the thread do a job that is due at `due`. Returns whether the caller must start the thread.

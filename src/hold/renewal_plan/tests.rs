@@ -731,11 +731,10 @@ fn whatever_the_answer_no_release_waits_for_it_any_longer() {
 fn a_released_lease_is_not_remembered_for_ever() {
     let (_manual, clock, mut plan) = start();
     let kept = granted(&mut plan, "reports", TERMS[2], &clock);
-    for name in 0..100 {
+    for name in 0..3 * NAMES_AT_LEAST {
         granted(&mut plan, &format!("report {name}"), TERMS[2], &clock).begin_release();
     }
-    plan.next_step(clock.moment());
-    assert_eq!((plan.leases.len(), plan.take_removed().len()), (1, 100), "only the lease that is held is left");
+    assert!(plan.leases.len() <= NAMES_AT_LEAST + 2, "the lease that is held, and the last that were released");
     let name = kept.lease().expect("it was granted").name();
     assert_eq!(plan.doubt(name, clock.moment()), kept.holder());
 }
