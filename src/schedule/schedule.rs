@@ -253,8 +253,7 @@ impl Schedule {
     #[must_use = "only the returned schedule has the observer"]
     pub fn observe(self, observer: impl Observer + 'static) -> Self {
         let observers = self.observers.and(Arc::new(observer), &self.clock, self.instance.clone());
-        // The new observer is notified of the events and of an outage, even if the others have been.
-        Self { observers, told_of: Arc::default(), stores_out: Arc::default(), ..self }
+        Self { observers, told_of: Arc::default(), ..self }
     }
 
     /// Returns whether the shutdown has begun, so that no further run may start.

@@ -146,28 +146,6 @@ fn a_store_is_told_to_be_out_once_and_back_once() {
 }
 
 #[test]
-fn an_observer_that_is_added_during_an_outage_hears_of_its_begin_before_its_end() {
-    let store = TestStore::new(&ManualClock::at(noon()));
-    let schedule = Schedule::new(store.clone());
-    schedule.add(every_minute("a").without_overlapping()).unwrap();
-    let out_in_minute = |schedule: &Schedule, is_out: bool, number: i64| {
-        store.be_out(is_out);
-        let _ = schedule.run_due(minute(number));
-    };
-    out_in_minute(&schedule, true, 0);
-    let listeners = [(); 2].map(|()| Listener::default());
-    let [late, in_time] = [0, 1].map(|at| listeners[at].on(schedule.clone()));
-    out_in_minute(&in_time, true, 1);
-    for (schedule, listener, told) in
-        [(&late, &listeners[0], &[][..]), (&in_time, &listeners[1], &["store unavailable", "store available"])]
-    {
-        out_in_minute(schedule, false, 2);
-        let heard = listener.take();
-        assert_eq!(heard.iter().filter(|line| line.starts_with("store ")).collect::<Vec<_>>(), told, "{heard:?}");
-    }
-}
-
-#[test]
 fn a_task_that_times_out_is_told_to_be_cancelled_before_it_ends() {
     let (listener, clock) = (Listener::default(), ManualClock::at(noon()));
     let schedule = listener.on(Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock));
