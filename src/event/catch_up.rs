@@ -98,8 +98,9 @@ impl CatchUp {
             (minute - timetable.start_of(*occurrence)).to_std().unwrap_or_default() <= self.window
         };
         let latest = due.map_or_else(|| last_up_to(minute), last_before);
+        // After a clock change, an occurrence can start later than the occurrence after it.
         let started = iter::successors(latest, |next| last_before(*next))
-            .skip_while(|occurrence| timetable.start_of(*occurrence) > minute);
+            .filter(|occurrence| timetable.start_of(*occurrence) <= minute);
         let count = self.most - usize::from(due.is_some());
         let mut missed: Vec<_> = started.take(count).take_while(is_open).filter(may_be_missed).collect();
         missed.reverse();

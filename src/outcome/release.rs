@@ -21,7 +21,7 @@ pub enum Release {
     Lost,
     /// The lease is held for this much longer, because the event has a [`hold_at_least`](crate::Event::hold_at_least).
     HeldFor(Term),
-    /// The release failed with this error. The lease ends with its term. On the file store, the lease ends at once.
+    /// The release failed with this error. The lease ends with its term; on the file store, it ends at once.
     Failed(MutexError),
 }
 

@@ -28,7 +28,7 @@ pub(crate) struct EventHistory(Mutex<SeenRuns>);
 struct SeenRuns {
     running: Vec<RunningNow>,
     last: Option<LastRun>,
-    /// The last success before `last`. It is set only if `last` is no success.
+    /// The last success before the latest run that was no success. It is not used if `last` is a success.
     earlier_success: Option<LastRun>,
     /// The number of failed runs in a row. Cancelled runs do not count.
     failures: u32,

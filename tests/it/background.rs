@@ -3,11 +3,14 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, mpsc};
+use std::time::Duration;
 
-use soloist::observe::Release;
+use soloist::observe::{Notice, Release, Step};
 use soloist::store::{LeaseRequest, Scope};
-use soloist::time::Clock;
-use soloist::{Entry, Event, EventMutex, MemoryMutex, MutexError, MutexName, Report, Schedule, SkipReason, Verdict};
+use soloist::time::{Clock, ManualClock};
+use soloist::{
+    Entry, Event, EventMutex, MemoryMutex, MutexError, MutexName, Report, Schedule, SkipReason, Term, Verdict,
+};
 
 use crate::scripted::{Admissions, Releases, Scripted, forward};
 use crate::support::{Diary, HOUR, NO_THREADS, PATIENCE, entry, noon, ran, run_alone, skipped, until};
@@ -63,6 +66,39 @@ fn leases_are_released_before_a_filter_is_called() {
     };
     let report = schedule(store.clone(), (0..103).map(event)).run_due(noon());
     assert!(report.entries().iter().all(|entry| matches!(entry.verdict(), Verdict::Ran(_))), "{report}");
+}
+
+#[test]
+fn no_lease_begins_before_the_filter_of_another_event_has_returned() {
+    let clock = ManualClock::at(noon());
+    let (store, diary) = (MemoryMutex::with_clock(&clock), Diary::default());
+    let held = MutexName::lease("refused").unwrap();
+    store.create(&LeaseRequest::new(held, Term::MAX, &store.clock())).unwrap().expect("it is free");
+    // The request of the first turn is full. In the second turn, the lease of `first` is released.
+    let first = Event::call("first", diary.task("first")).every_minute().lease_term(24 * HOUR).at_most(99);
+    let fixed = |name| Event::call(name, |_| {}).every_minute().without_overlapping_for(HOUR).in_background();
+    let later = clock.clone();
+    let events = [
+        first.in_background(),
+        fixed("refused"),
+        fixed("quick"),
+        fixed("slow filter").skip(move |_| {
+            later.advance(2 * HOUR);
+            false
+        }),
+    ];
+    let has_ended = diary.clone();
+    let schedule = schedule(store, events).with_clock(&clock).observe(move |notice: &Notice<'_>| {
+        if let (Some("refused"), Step::Skipped(_)) = (notice.event(), notice.step()) {
+            until(|| has_ended.lines().len() == 1).expect("the first event ends");
+            std::thread::sleep(Duration::from_millis(50)); // Its worker hands it back to the loop.
+        }
+    });
+    let report = schedule.run_due(noon());
+    assert!(!report.is_failure(), "{report}");
+    for name in ["first", "quick", "slow filter"] {
+        ran(&report, name);
+    }
 }
 
 #[track_caller]

@@ -421,6 +421,33 @@ fn all_missed_starts_are_made_up_for_and_none_that_is_to_come() {
     assert_eq!(occurrences(&schedule.run_due(then)), [hour(3)]);
 }
 
+#[cfg(feature = "tzdata")]
+#[test]
+fn no_missed_occurrence_runs_before_its_start_where_the_starts_are_out_of_order() {
+    // On the second day, a clock change brings the two occurrences together, so that the earlier can start later.
+    let first_day = (60..240).map(|minute| at("2026-03-28T00:00:00Z") + TimeDelta::minutes(minute));
+    let second_day = (0..36).map(|number| at("2026-03-29T00:00:00Z") + TimeDelta::minutes(5 * number));
+    let clock = ManualClock::at(at("2026-03-28T00:00:00Z"));
+    let schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
+    let names: Vec<String> = (0..40).map(|number| format!("e{number}")).collect();
+    for name in &names {
+        let event = Event::call(name.as_str(), |_| {}).cron("15 2,3 * * *").timezone("Europe/Berlin").on_one_server();
+        schedule.add(event.jitter(MINUTE * 59).catch_up_all(HOUR * 3, 5)).unwrap();
+    }
+    let mut ran = Vec::new();
+    for now in first_day.chain(second_day) {
+        clock.advance((now - Clock::from(&clock).now()).to_std().unwrap());
+        for entry in schedule.run_due(now).entries() {
+            let start = schedule.event(entry.event()).unwrap().start_of(entry.occurrence());
+            assert!(start <= now, "at {now}, a start of {start}: {entry}");
+            ran.push((entry.event().to_owned(), entry.occurrence()));
+        }
+    }
+    ran.sort();
+    ran.dedup();
+    assert_eq!(ran.len(), 4 * names.len(), "{ran:?}");
+}
+
 #[test]
 fn the_status_has_the_start_and_its_occurrence() {
     let clock = ManualClock::at(noon());

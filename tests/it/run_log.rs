@@ -519,8 +519,8 @@ fn what_could_not_be_counted_is_counted_with_the_next() {
     let is_out = move |call: &Call| {
         if call.is("count_skips") && switch.load(Ordering::Relaxed) { call.times_out() } else { Ok(()) }
     };
-    let schedule =
-        Schedule::new(Scripted::over(mutex.clone()).before(is_out)).with_clock(&clock).with_run_log(3).unwrap();
+    let store = Scripted::over(mutex.clone()).before(is_out);
+    let schedule = Schedule::new(store.clone()).with_clock(&clock).with_run_log(3).unwrap();
     schedule.add(Event::call("a", |_| {}).every_minute().without_overlapping()).unwrap();
     hold(&mutex, "a");
     let tick = |number: i64| {
@@ -529,6 +529,10 @@ fn what_could_not_be_counted_is_counted_with_the_next() {
     };
     (1..=2).for_each(tick);
     assert_eq!(skips(&schedule), []);
+    let writes = store.asked(&["count_skips"]).len();
+    let nothing_is_due = minute(2) + TimeDelta::seconds(30);
+    assert!(schedule.run_due_since(minute(2), nothing_is_due).entries().is_empty());
+    assert_eq!(store.asked(&["count_skips"]).len(), writes, "an outage delays only a tick that skips an occurrence");
     out.store(false, Ordering::Relaxed);
     tick(3);
     assert_eq!(skips(&schedule), [("overlapping", 3, minute(3))]);

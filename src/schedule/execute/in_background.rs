@@ -18,7 +18,7 @@ pub(super) type PlannedRuns<'q, 'a> = Mutex<slice::Iter<'q, &'a PlannedRun<'a>>>
 ///
 /// This thread sends the requests to the store, and worker threads perform the runs. So a slow run delays no other run.
 /// A request contains the releases of runs that have ended, and admissions for as many runs as the workers have room
-/// for.
+/// for. If one of these runs has filters, or its pauses must be read, the releases are sent in a request of their own.
 pub(super) fn run_in_background<'scope, 'a: 'scope>(planned: &PlannedRuns<'_, 'a>, scope: &'scope Scope<'scope, '_>) {
     let (mut request, mut workers) = (StoreRequest::default(), Workers::new(scope));
     let (left, next) = (|| lock(planned).len(), || lock(planned).next().copied());
@@ -30,8 +30,8 @@ pub(super) fn run_in_background<'scope, 'a: 'scope>(planned: &PlannedRuns<'_, 'a
             && let Some(run) = next()
         {
             // Filters and reads of pauses may be slow, so the leases of ended runs are released before them.
-            if run.needs_check() && request.is_releasing() {
-                request.ask();
+            if run.needs_check() {
+                request.ask_for_releases();
             }
             let pending = PendingRun::new(run);
             match pending.span.in_scope(|| run.check_before_store()) {

@@ -90,9 +90,15 @@ impl<'a> StoreRequest<'a> {
         self.admitting.len() + self.ready.len() < room && admissions < BATCH_SIZE
     }
 
-    /// Returns whether the request has releases.
-    pub(super) fn is_releasing(&self) -> bool {
-        !self.releasing.is_empty()
+    /// Sends the releases without the admissions, if there are any releases. The terms of the admitted leases begin when
+    /// the other part of the request is sent.
+    pub(super) fn ask_for_releases(&mut self) {
+        if !self.releasing.is_empty() {
+            let admitting = mem::take(&mut self.admitting);
+            self.ask();
+            self.of = admitting.first().map(|pending| pending.planned);
+            self.admitting = admitting;
+        }
     }
 
     /// Returns whether this request can contain the admission of `run`: the request is empty, or goes to the run's

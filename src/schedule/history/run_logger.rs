@@ -84,6 +84,9 @@ struct WaitingSkips {
     written_at: Option<Moment>,
     /// Whether the numbers must be written now.
     are_due: bool,
+    /// Whether the last write has failed. Then the numbers are written together with the next skip, so that an outage
+    /// does not delay each call.
+    have_failed: bool,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -122,7 +125,7 @@ impl WaitingRecords {
     }
 
     /// Puts back the work that could not be written. Its records go to the front, because they are older than the
-    /// records that came meanwhile. Its numbers of skips are written together with the next skip.
+    /// records that came meanwhile. Its numbers of skips are written together with the next skip of their event.
     fn put_back(&mut self, work: LogWork) {
         work.records.into_iter().rev().for_each(|record| self.waiting.push_front(record));
         let surplus = self.waiting.len().saturating_sub(MOST_WAITING);
@@ -131,13 +134,15 @@ impl WaitingRecords {
             self.once_written.entry(event).or_insert(follow_up);
         }
         for (event, skips) in work.skips {
-            add_skips(&mut self.skips.entry(event).or_default().counts, &skips);
+            let waiting = self.skips.entry(event).or_default();
+            add_skips(&mut waiting.counts, &skips);
+            waiting.have_failed = true;
         }
     }
 
-    /// Marks all waiting numbers of skips as due, because the process may end. Returns whether there are any.
+    /// Marks the waiting numbers of skips as due, because the process may end. Returns whether there are any.
     fn let_skips_be_due(&mut self) -> bool {
-        self.skips.values_mut().for_each(|skips| skips.are_due = !skips.counts.is_empty());
+        self.skips.values_mut().for_each(|skips| skips.are_due = !skips.counts.is_empty() && !skips.have_failed);
         self.skips.values().any(|skips| skips.are_due)
     }
 
@@ -291,6 +296,7 @@ impl RunLogger {
         let mut records = self.records_until_exit();
         let skips = records.skips.entry(event.into()).or_default();
         add_skips(&mut skips.counts, &[skip]);
+        skips.have_failed = false;
         if skips.written_at.is_none_or(|at| now.since(at) >= SKIPS_AT_MOST_EACH) {
             (skips.written_at, skips.are_due) = (Some(now), true);
             self.begin_to_write(records);
@@ -342,7 +348,9 @@ impl EndsWithProcess for RunLogger {
     fn begin(&self, by: usize) {
         let mut records = self.records();
         // If a signal ends the process, no thread does, so no run has called `exit`.
-        records.exits_on = Some(by).filter(|by| *by != NO_THREAD);
+        if by != NO_THREAD {
+            records.exits_on = Some(by);
+        }
         records.is_last = true;
         records.let_skips_be_due();
         drop(records);

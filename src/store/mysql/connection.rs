@@ -23,7 +23,8 @@ use crate::time::clock::moment::Moment;
 const SESSION: &str = "SET autocommit = 1, completion_type = 'NO_CHAIN', sql_mode = 'STRICT_ALL_TABLES', \
                        sql_select_limit = 18446744073709551615, sql_safe_updates = 0";
 
-/// A statement of its own, because the variable of this setting has different names in MySQL and in MariaDB.
+/// Sets the isolation level. The setting has a statement of its own, because its variable has different names in MySQL
+/// and in MariaDB.
 const ISOLATION: &str = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ";
 
 #[cfg(feature = "mysql-tls")]

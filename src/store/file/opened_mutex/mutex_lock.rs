@@ -80,7 +80,8 @@ fn who_locks(file: &OpenFile) -> Option<u32> {
     use std::os::unix::fs::MetadataExt;
 
     let found = file.file.metadata().ok()?;
-    // The inode alone does not name the file, because each device has its own inodes.
+    // The inode alone does not name the file, because each device has its own inodes. On btrfs, the kernel lists another
+    // device than the file's, so no process is found.
     let id = format!("{:02x}:{:02x}:{}", major(found.dev()), minor(found.dev()), found.ino());
     // The kernel returns the list in pieces. If other locks come and go between two pieces, a lock may be missing. So
     // the list is read several times.
