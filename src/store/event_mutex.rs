@@ -57,8 +57,9 @@ use warning::StoreWarning;
 ///    the name held again. If the clock of a store can be set back, the store calls
 ///    [`Holder::seen_at`](crate::store::Holder::seen_at) on every holder that it returns.
 /// 6. **Tokens rise** strictly with every grant of a name, also after an earlier grant expired, was forgotten or
-///    broken. Tokens also rise over all leases and claims of one [`MutexName::mutex`]. There is one exception: if a claim
-///    is requested without a lease, its token may be equal to the token of a concurrent grant, or lower.
+///    broken. Tokens also rise over all leases and claims of one [`MutexName::mutex`]. There is one exception: a claim
+///    or a marker that is requested without the lease of its mutex, such as a place in a queue or a further slot of
+///    `at_most`. Its token may be equal to the token of a concurrent grant, or lower.
 /// 7. **`Err` means "not known".** If another owner holds the name, a method returns `Ok(None)`, `Ok(true)` or
 ///    `Ok(false)`, never `Err`; only [`lifeline`](Self::lifeline) returns `Err` then. If the store did not answer, a
 ///    method returns `Err`, never `Ok`. No call blocks for longer than its time limit: a few seconds, unless the user

@@ -18,8 +18,9 @@
 //!    request. If all places are held, the queue is full. Otherwise the process takes a free place and the waiter marker of the
 //!    occurrence, both or neither. So an occurrence waits only once, and the number of places limits the number of
 //!    waiters. If another process took the place first, this process reads the places again.
-//! 3. Waiters are ordered by the fencing tokens of their places, because tokens rise with each grant of a mutex. So a
-//!    waiter can take any place, and never moves to another place. The waiter reads the places about once a second.
+//! 3. Waiters are ordered by the fencing tokens of their places, because tokens rise from grant to grant. Two waiters that
+//!    join at one moment may have equal tokens, and are ordered by the names of their places. So a waiter can take any
+//!    place, and never moves to another place. The waiter reads the places about once a second.
 //!    If the event allows `n` runs at a time, the first `n` waiters request lease and claim.
 //! 4. An admitted waiter leaves its place after it has its lease. If its process dies between these steps, the next
 //!    waiter waits until the term of the place is over.
@@ -169,8 +170,9 @@ struct QueuedRun<'p, 'a> {
 struct QueuePlace {
     mark: LeaseGuard,
     waiter: LeaseGuard,
-    /// The number of waiters before this waiter at the last read of the places. The number can only fall, because later
-    /// waiters have higher tokens. `None`: the places were not read since this waiter joined.
+    /// The number of waiters before this waiter at the last read of the places. The number may be too low by a waiter that
+    /// joined at the same moment. Then both ask for the run, and the lease decides. `None`: the places were not read since
+    /// this waiter joined.
     before: Option<usize>,
     /// The token of the last run that this waiter asked to stop.
     asked_to_stop: Option<FencingToken>,

@@ -190,8 +190,8 @@ impl Schedule {
     /// a later tick tries to make up for it.
     ///
     /// Each server counts its own skips. A loop writes the numbers of an event at most every ten seconds, and the rest
-    /// when it ends. `run_due` and similar methods write the numbers before they return. Numbers that a killed process
-    /// has not written are lost.
+    /// when it ends. `run_due` and similar methods write the numbers before they return. If a write fails, the numbers
+    /// wait for a later write of the log. Numbers that a process has not written at its end are lost.
     ///
     /// # Errors
     ///

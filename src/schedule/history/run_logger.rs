@@ -84,8 +84,8 @@ struct WaitingSkips {
     written_at: Option<Moment>,
     /// Whether the numbers must be written now.
     are_due: bool,
-    /// Whether the last write has failed. Then the numbers are written together with the next skip, so that an outage
-    /// does not delay each call.
+    /// Whether the last write of the log has failed. Then the numbers wait for the next skip of the event, or for a
+    /// successful write, so that an outage does not delay each call.
     have_failed: bool,
 }
 
@@ -125,7 +125,7 @@ impl WaitingRecords {
     }
 
     /// Puts back the work that could not be written. Its records go to the front, because they are older than the
-    /// records that came meanwhile. Its numbers of skips are written together with the next skip of their event.
+    /// records that came meanwhile.
     fn put_back(&mut self, work: LogWork) {
         work.records.into_iter().rev().for_each(|record| self.waiting.push_front(record));
         let surplus = self.waiting.len().saturating_sub(MOST_WAITING);
@@ -252,7 +252,11 @@ impl RunLogger {
             records.writer = Writer::Idle;
             records.failure = answer.as_ref().err().filter(|_| !work.records.is_empty()).cloned();
             records.attempts += 1;
-            let Err(error) = answer else { continue };
+            let Err(error) = answer else {
+                // The store answers again, so all waiting numbers can be written.
+                records.skips.values_mut().for_each(|skips| skips.have_failed = false);
+                continue;
+            };
             records.put_back(work);
             self.changed().notify_all();
             // The error is not sent to `tracing` while the process exits, because a subscriber may wait for a lock that
@@ -303,8 +307,8 @@ impl RunLogger {
         }
     }
 
-    /// Writes all records and all numbers of skips. Waits until they are written, or until one more attempt to write has
-    /// failed, but at most three seconds. After this call, the process may end.
+    /// Writes all records, and the numbers of skips whose last write has not failed. Waits until they are written, or
+    /// until one more attempt to write has failed, but at most three seconds. After this call, the process may end.
     pub(crate) fn finish(self: &Arc<Self>) {
         if self.records().let_skips_be_due() {
             self.begin_to_write(self.records());

@@ -18,13 +18,12 @@ use crate::store::sql::table_names::Tables;
 use crate::time::clock::moment::Moment;
 
 /// The settings that the statements need. With them, a commit begins no new transaction, and an error does not become a
-/// warning. An assignment of an `UPDATE` sees the assignments before it, and no limit hides rows. A read does not see
-/// the rows of an admission that may be rolled back.
+/// warning. An assignment of an `UPDATE` sees the assignments before it, and no limit hides rows.
 const SESSION: &str = "SET autocommit = 1, completion_type = 'NO_CHAIN', sql_mode = 'STRICT_ALL_TABLES', \
                        sql_select_limit = 18446744073709551615, sql_safe_updates = 0";
 
-/// Sets the isolation level. The setting has a statement of its own, because its variable has different names in MySQL
-/// and in MariaDB.
+/// Sets the isolation level, so that no read sees the rows of an admission that may be rolled back. The setting has a
+/// statement of its own, because its variable has different names in MySQL and in MariaDB.
 const ISOLATION: &str = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ";
 
 #[cfg(feature = "mysql-tls")]

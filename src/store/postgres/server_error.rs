@@ -14,6 +14,8 @@ const LOCK_TIMEOUT: &str = "55P03";
 /// The driver's error for a server that is not the primary, or for a database that is read-only.
 const NO_WRITES: &str = "database does not allow writes";
 
+const TAKES_NO_WRITES: &str = "it takes no writes: connect to the primary, and to a database that is not read-only";
+
 /// Returns the failure of statements that were sent, or of an attempt to connect.
 pub(super) fn failed(error: &tokio_postgres::Error) -> Failure {
     if let Some(refusal) = error.as_db_error() {
@@ -23,7 +25,7 @@ pub(super) fn failed(error: &tokio_postgres::Error) -> Failure {
     // With `target_session_attrs=read-write`, the driver refuses a standby. During a failover, the standby becomes the
     // primary, or a primary comes back at another host.
     if let Some(standby) = cause.map(ToString::to_string).filter(|cause| cause == NO_WRITES) {
-        return Failure::unavailable(standby, AskAgain::Later);
+        return Failure::unavailable(standby, AskAgain::Later).advised(TAKES_NO_WRITES);
     }
     Failure::unanswered(match cause.and_then(|cause| cause.downcast_ref()) {
         _ if error.is_closed() => io::ErrorKind::UnexpectedEof.into(),
@@ -64,7 +66,7 @@ fn meaning(code: &str) -> (AskAgain, &'static str) {
         "53300" => (Later, "raise max_connections, or let fewer clients connect"),
         "57P03" => (Later, "it has just been started, or is being shut down"),
         "57P01" | "57P02" => (Later, ""), // The server is shutting down.
-        "25006" => (Never, "it takes no writes: connect to the primary, and to a database that is not read-only"),
+        "25006" => (Never, TAKES_NO_WRITES),
         "28000" | "28P01" => (Never, wrong_login),
         "3D000" => (Never, "create the database, or name another in the url"),
         "42501" => (Never, RIGHTS),

@@ -140,15 +140,6 @@ local function take(key, owner, term, rest)
   return taken
 end
 
--- Replies with the token of a grant. The run's release may come before an earlier copy of the admission, so this copy is
--- refused from now on.
-local function grant(owner, with)
-  if args[6] == '1' then
-    newly_revoked[#newly_revoked + 1] = owner
-  end
-  reply(with)
-end
-
 -- The excluding names that were checked with EXISTS, because a list or a hash reads as false.
 local asked_again = {}
 
@@ -190,7 +181,7 @@ while arg < #args do
     reply(late)
   elseif (has_claim or not claim_key) and (has_lease or not lease_key) then
     -- The admission stays granted, even if an excluding name was taken since then.
-    grant(owner, match(lease or claim, ' token=(%d+) ') or redis.error_reply('NOTOKEN no token is in the entry of ' .. owner))
+    reply(match(lease or claim, ' token=(%d+) ') or redis.error_reply('NOTOKEN no token is in the entry of ' .. owner))
   elseif revoked ~= '' and find(revoked, owner, 1, true) then
     local own = owner .. 'token=0 term=' .. (lease_key and lease_term or claim_term) .. rest
     reply({ lease_key and 'lease' or 'claim', own, 0 })
@@ -209,7 +200,11 @@ while arg < #args do
     elseif not take(claim_key, owner, claim_term, rest) then
       refuse('claim', claim_key)
     elseif take(lease_key, owner, lease_term, rest) then
-      grant(owner, token)
+      if args[6] == '1' then
+        -- The run's release may come before an earlier copy of the admission, so this copy is refused from now on.
+        newly_revoked[#newly_revoked + 1] = owner
+      end
+      reply(token)
     else
       if claim_key and not has_claim then
         call('DEL', claim_key)
