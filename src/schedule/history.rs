@@ -28,8 +28,7 @@ pub(crate) struct EventHistory(Mutex<SeenRuns>);
 struct SeenRuns {
     running: Vec<RunningNow>,
     last: Option<LastRun>,
-    /// The last success before the latest run that was no success. It is not used if `last` is a success.
-    earlier_success: Option<LastRun>,
+    last_success: Option<LastRun>,
     /// The number of failed runs in a row. Cancelled runs do not count.
     failures: u32,
     last_skip: Option<LastSkip>,
@@ -117,12 +116,6 @@ pub struct LastSkip {
     pub reason: SkipReason,
 }
 
-impl LastRun {
-    fn is_success(&self) -> bool {
-        self.result == OutcomeKind::Succeeded
-    }
-}
-
 impl EventHistory {
     pub(crate) fn started(&self, run: RunningNow) {
         lock(&self.0).running.push(run);
@@ -148,15 +141,12 @@ impl EventHistory {
         if let Some(at) = seen.running.iter().position(|running| running == run) {
             seen.running.swap_remove(at);
         }
-        let before = seen.last.replace(ended);
-        if result == OutcomeKind::Succeeded {
-            seen.failures = 0;
-            return;
+        match result {
+            OutcomeKind::Succeeded => (seen.failures, seen.last_success) = (0, Some(ended.clone())),
+            OutcomeKind::Cancelled => {}
+            _ => seen.failures += 1,
         }
-        seen.failures += u32::from(result != OutcomeKind::Cancelled);
-        if before.as_ref().is_some_and(LastRun::is_success) {
-            seen.earlier_success = before;
-        }
+        seen.last = Some(ended);
     }
 
     pub(crate) fn skipped(&self, skip: LastSkip) {

@@ -252,10 +252,10 @@ pub(crate) fn waiting_for(event: &Definition) -> Result<Vec<Holder>, MutexError>
 impl EventStatus {
     fn new(event: &Definition, mut seen: SeenRuns, at: DateTime<Utc>) -> Self {
         let next = event.starts(at).next();
-        let ended = seen.last.iter_mut().chain(&mut seen.earlier_success).map(|run| &mut run.started);
+        let ended = seen.last.iter_mut().chain(&mut seen.last_success).map(|run| &mut run.started);
         let starts = seen.running.iter_mut().map(|run| &mut run.since).chain(ended);
         starts.for_each(|start| *start = start.round_subsecs(3));
-        let SeenRuns { running, last, earlier_success, failures, last_skip, difference } = seen;
+        let SeenRuns { running, last, last_success, failures, last_skip, difference } = seen;
         Self {
             name: Arc::clone(&event.name),
             timetable: event.timetable(),
@@ -268,8 +268,8 @@ impl EventStatus {
             running,
             held_by: None,
             waiting: None,
-            last_success: last.clone().filter(LastRun::is_success).or(earlier_success),
             last_run: last,
+            last_success,
             consecutive_failures: failures,
             last_skip,
             paused: None,
