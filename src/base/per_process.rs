@@ -13,8 +13,8 @@ use super::system::at_fork;
 /// A value for each process. A child process made by `fork` gets a new value, and leaves the value of its parent
 /// unchanged.
 ///
-/// The two processes share no lock. Otherwise, a lock that a thread of the parent held at the moment of the `fork`
-/// would stay locked in the child for ever.
+/// The two processes share no lock, except while the first value is made. A lock that a thread of the parent holds at
+/// the moment of the `fork` stays locked in the child for ever.
 pub(crate) struct PerProcess<T> {
     first: OnceLock<Box<OfProcess<T>>>,
 }

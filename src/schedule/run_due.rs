@@ -20,7 +20,7 @@ use crate::observe::notice::{About, Step};
 use crate::observe::tell::trace;
 use crate::outcome::skip_reason::SkipReason;
 use crate::store::event_mutex::description::Scope;
-use crate::time::{clock::moment::Moment, tick::Tick, zone::Zone};
+use crate::time::{clock::moment::Moment, tick::Tick, timetable::jitter::Jitter, zone::Zone};
 
 pub(crate) mod backfill;
 pub(crate) mod missed_check;
@@ -182,10 +182,12 @@ impl TickPlan {
         self
     }
 
-    /// Returns an event of the plan that makes no claims, and whose occurrence was due at `last` already.
+    /// Returns an event of the plan that makes no claims, and whose occurrence was due at `last` already. An event with a
+    /// jitter starts later than its occurrence, so it does not count.
     pub(super) fn repeated_since(&self, last: DateTime<Utc>) -> Option<&str> {
         let events = self.due.iter().map(|(event, tick)| (&self.registry.events[*event], tick.occurrence()));
-        let mut repeated = events.filter(|(event, occurrence)| event.start_of(*occurrence) <= last);
+        let starts_at_once = |event: &Definition| event.timetable.jitter == Jitter::NONE;
+        let mut repeated = events.filter(|(event, occurrence)| starts_at_once(event) && *occurrence <= last);
         repeated.find(|(event, _)| event.protection.claim.is_none()).map(|(event, _)| &*event.name)
     }
 

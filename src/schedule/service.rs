@@ -114,7 +114,8 @@ impl Schedule {
         let last_second = end - TimeDelta::seconds(1);
         let registry = self.events.registry();
         // The call for the previous minute has run the occurrences before this minute.
-        let before_it = Tick::at(now, &Zone::UTC).occurrence() - TimeDelta::seconds(1);
+        let before_it = Tick::at(now, &Zone::UTC).occurrence().checked_sub_signed(TimeDelta::seconds(1));
+        let before_it = before_it.unwrap_or(DateTime::<Utc>::MIN_UTC);
         let next_after = |now| registry.due_index.next_look(now).filter(|next| *next < end);
         let (first, began) = (now, self.clock.moment());
         if next_after(now).is_none() {

@@ -237,7 +237,7 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     /// does not get the lease claims no occurrence. If the claim was taken, the default releases the lease. If a
     /// process is killed between two steps, its lease blocks the event for at most one term. For a release with a
     /// minimum hold, the default calls [`extend`](Self::extend). After an [outage](MutexError::is_outage), the other
-    /// slots get an error without a request. But if `create` fails, the default calls `forget` for the name, because the
+    /// slots get an error without a request. But if `create` fails or panics, the default calls `forget` for the name, because the
     /// store may have granted it. So an outage can cost a second timeout, or a third if a lease was granted and the
     /// claim failed. Override this method if the store can carry out a batch, or at least each admission, in one step.
     fn carry_out(&self, batch: &mut Batch) {
@@ -313,7 +313,7 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     /// method if the store can read several names at once: one call reads all places of a queue, or the claims of
     /// several occurrences. Make a holder by [`Holder::new`](crate::store::Holder::new), with the text that
     /// [`LeaseRequest::holder_text`](crate::store::LeaseRequest::holder_text) returned at the grant: this text has the
-    /// host, the instance, the application and the reason.
+    /// host, the instance, the application, the reason and the timetable.
     ///
     /// # Errors
     ///
@@ -498,13 +498,13 @@ pub(crate) fn admit_in_steps<M: EventMutex + ?Sized>(mutex: &M, admission: &Admi
     }
     let mut grant = Grant { lease: None, claim: None };
     if let Some(request) = admission.lease() {
-        grant.lease = create_or_release(mutex, request)?;
+        grant.lease = create_or_release(mutex, request, admission)?;
         if grant.lease.is_none() {
             return Ok(Admitted::LeaseTaken(holder(mutex, request.name())));
         }
     }
     if let Some(request) = admission.claim() {
-        let answer = ask_store(|| admission.attempted(), || create_or_release(mutex, request));
+        let answer = create_or_release(mutex, request, admission);
         let Ok(Some(claim)) = answer else {
             grant.lease.iter().for_each(|lease| release_unused(mutex, lease));
             return answer.map(|_| Admitted::ClaimTaken(holder(mutex, request.name())));
@@ -529,12 +529,16 @@ fn holder<M: EventMutex + ?Sized>(mutex: &M, name: &MutexName) -> Option<Holder>
     mutex.held(Names::of(name)).ok()?.pop()?.into_holder()
 }
 
-/// Acquires the name. After an error, this function releases the name, because the store may have granted it and no run
-/// starts under that grant.
-fn create_or_release<M: EventMutex + ?Sized>(mutex: &M, request: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
-    mutex.create(request).inspect_err(|_| {
+/// Acquires the name for an admission. After an error or a panic, this function releases the name, because the store may
+/// have granted it and no run starts under that grant.
+fn create_or_release<M: EventMutex + ?Sized>(
+    mutex: &M,
+    request: &LeaseRequest,
+    admission: &Admission,
+) -> Result<Option<Lease>, MutexError> {
+    ask_store(|| admission.attempted(), || mutex.create(request)).inspect_err(|_| {
         // The answer is ignored: a name that was not released expires by itself.
-        let _ = mutex.forget(&request.granted(FencingToken::new(0)));
+        let _ = contain(|| mutex.forget(&request.granted(FencingToken::new(0))));
     })
 }
 

@@ -109,7 +109,7 @@ impl TestStore {
     /// # }
     /// ```
     pub fn run_elsewhere(&self, mutex: &str) -> Result<RunElsewhere, InvalidName> {
-        Ok(self.take_away(&MutexName::lease(mutex)?))
+        Ok(self.take_away(&MutexName::readable(mutex)?))
     }
 
     /// Claims this occurrence of an event that is [`on_one_server`](crate::Event::on_one_server), as if another server
@@ -120,7 +120,7 @@ impl TestStore {
     ///
     /// The text `event` is not allowed as the name of an event.
     pub fn claim_elsewhere(&self, event: &str, occurrence: DateTime<Utc>) -> Result<(), InvalidName> {
-        let claim = self.take_away(&MutexName::lease(event)?.claim(event, occurrence));
+        let claim = self.take_away(&MutexName::readable(event)?.claim(event, occurrence));
         std::mem::forget(claim); // A claim is not released.
         Ok(())
     }

@@ -115,6 +115,8 @@ struct Run<'a> {
     told: Option<&'a str>,
     /// Whether the run has ended, and not with its process.
     ended: bool,
+    /// Whether its last attempt has failed. Only the report is still to come.
+    has_failed: bool,
     /// The time and the text of the report's failure.
     failed: Option<(At, &'a str)>,
 }
@@ -178,6 +180,7 @@ impl<'a> Case<'a> {
                     retries: Vec::new(),
                     told: None,
                     ended: false,
+                    has_failed: false,
                     failed: None,
                 }),
                 "skipped" => self.skips.push(Skip {
@@ -201,6 +204,8 @@ impl<'a> Case<'a> {
                         run.last = line.at;
                     }
                     run.ended |= !["beat", "fails", "attempt"].contains(&what);
+                    let most = self.history.retries.map_or(0, |retries| retries.times as usize);
+                    run.has_failed |= what == "fails" && run.retries.len() >= most;
                     if what == "attempt" {
                         run.retries.push((line.at, line.token));
                     }
@@ -226,7 +231,8 @@ impl<'a> Case<'a> {
         }
         if let End::Killed(at) = life.end {
             // A command writes its own lines, also after its worker was killed.
-            for run in self.runs[first..].iter_mut().filter(|run| !run.ended && !self.history.outlives) {
+            let goes_on = |run: &&mut Run<'_>| !run.ended && !run.has_failed;
+            for run in self.runs[first..].iter_mut().filter(goes_on).filter(|_| !self.history.outlives) {
                 run.last = run.last.max(at);
             }
         }

@@ -198,6 +198,7 @@ pub(crate) fn perform(round: &Round, site: &Site) -> History {
         outlives: matches!(round.task, Task::Command(_)),
         retries: round.retries,
         is_slow: !round.latency.is_zero(),
+        lingers: site.fault_lingers(),
         limit: site.shortest_limit(),
         late: watch.end(),
         lives,

@@ -47,6 +47,9 @@ pub(crate) struct History {
     pub(crate) retries: Option<Retries>,
     /// Whether each answer of the store is under way for a while.
     pub(crate) is_slow: bool,
+    /// For how long after a fault of the store others may wait. On a database, a client that lost a reply may keep its rows locked
+    /// until it gives up.
+    pub(crate) lingers: Duration,
     /// The shortest time limit in a call. A machine may be so late that a call exceeds it without any fault.
     pub(crate) limit: Duration,
     /// How late the machine was at most.

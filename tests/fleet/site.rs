@@ -110,6 +110,11 @@ impl Site {
         matches!(self, Self::File(_))
     }
 
+    /// Returns how long a client that lost a reply may keep others waiting.
+    pub(crate) fn fault_lingers(&self) -> Duration {
+        if matches!(self, Self::Server { database: Some(_), .. }) { LIMIT_OF_A_CALL } else { Duration::ZERO }
+    }
+
     /// Returns the shortest time limit in a call: at least a quarter of the call is for a replica to confirm, or for the lock of a row.
     pub(crate) fn shortest_limit(&self) -> Duration {
         match self {

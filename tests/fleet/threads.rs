@@ -272,6 +272,7 @@ fn perform(round: &Round) -> History {
         outlives: false,
         retries: round.retries,
         is_slow: false,
+        lingers: Duration::ZERO,
         limit: LIMIT_OF_A_CALL,
         late: watch.end(),
         lives,

@@ -312,13 +312,39 @@ fn it_does_not_wait_for_a_run_that_is_stuck() {
 }
 
 #[test]
+fn it_ends_at_a_run_that_is_stuck_also_behind_one_that_waits() {
+    let place = Place::new();
+    let event = place.event().on_one_server().without_overlapping().on_overlap(Overlap::QueueOne);
+    let schedule = place.schedule(event.stuck_after(HOUR));
+    let lease = MutexName::lease("e").unwrap();
+    let waiter = lease.mark("e", "queue 1");
+    for name in [lease, waiter] {
+        let request = LeaseRequest::new(name, Term::MAX, &(&place.clock).into());
+        place.store.create(&request).unwrap().expect("it is free");
+        place.clock.advance(2 * HOUR);
+    }
+    let report = std::thread::scope(|scope| {
+        let operator = scope.spawn(|| plan(&schedule, "10:00", "12:00").run());
+        until(|| {
+            place.clock.advance(Duration::from_secs(1));
+            operator.is_finished()
+        })
+        .unwrap();
+        operator.join().unwrap()
+    });
+    assert_eq!(skips(&report), ["10:00 stuck"]);
+}
+
+#[test]
 fn an_occurrence_that_waits_in_the_queue_goes_first() {
     let place = Place::new();
-    let schedule = place.schedule(place.event().on_one_server().without_overlapping().on_overlap(Overlap::QueueOne));
-    let (schedule, waiting) = told_of_waits(schedule);
+    let event = place.event().on_one_server().without_overlapping().on_overlap(Overlap::QueueOne);
+    // It waits for longer than that, but it is no run.
+    let (schedule, waiting) = told_of_waits(place.schedule(event.stuck_after(HOUR)));
     let mark = MutexName::lease("e").unwrap().mark("e", "queue 1");
     let request = LeaseRequest::new(mark, Term::MAX, &(&place.clock).into());
     let waiter = place.store.create(&request).unwrap().expect("it is free");
+    place.clock.advance(2 * HOUR);
     std::thread::scope(|scope| {
         let operator = scope.spawn(|| plan(&schedule, "11:00", "12:00").run());
         waiting.recv_timeout(PATIENCE).expect("it waits");

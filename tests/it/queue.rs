@@ -420,6 +420,26 @@ fn a_wait_ends_with_its_time() {
 }
 
 #[test]
+fn who_waits_behind_another_waiter_does_not_take_it_for_a_run_that_is_stuck() {
+    let clock = ManualClock::at(noon());
+    let fleet = Fleet::on(MemoryMutex::with_clock(&clock), |event| {
+        event.every_second().on_overlap(Overlap::QueueAll(3)).stuck_after(Duration::from_secs(10))
+    });
+    fleet.takes(&place(1));
+    clock.advance(Duration::from_secs(60));
+    let (server, now) = (fleet.server().with_clock(&clock), clock.now());
+    let waits = thread::spawn(move || server.run_due(now));
+    fleet.waits_at(2);
+    until(|| {
+        clock.advance(Duration::from_secs(1));
+        waits.is_finished()
+    })
+    .unwrap();
+    let report = waits.join().unwrap();
+    assert!(matches!(skipped(&report, EVENT), SkipReason::QueuedTooLong(None)), "{report}");
+}
+
+#[test]
 fn an_occurrence_that_has_no_thread_for_its_wait_is_a_failure() {
     if run_alone("queue::an_occurrence_that_has_no_thread_for_its_wait_is_a_failure", &[NO_THREADS]).is_some() {
         return;

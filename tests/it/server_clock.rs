@@ -12,8 +12,8 @@ use chrono::{DateTime, TimeDelta, Utc};
 use soloist::store::{Batch, Lease, LeaseRequest, Slot, StoreWarning};
 use soloist::time::Clock;
 use soloist::{
-    CancelReason, Event, EventMutex, LeaseGuard, MutexError, MutexName, MysqlMutex, PostgresMutex, RedisMutex, Report,
-    Schedule, SkipReason, Term, Verdict,
+    CancelReason, Event, EventMutex, LeaseGuard, MutexError, MutexName, MysqlMutex, Overlap, PostgresMutex, RedisMutex,
+    Report, Schedule, SkipReason, Term, Verdict,
 };
 
 use crate::servers::clock::WallClock;
@@ -106,6 +106,7 @@ on_each!(
     what_was_given_back_while_the_clock_was_ahead_stays_free,
     what_was_given_back_without_an_answer_stays_free_when_the_clock_goes_back,
     a_killed_holder_blocks_for_one_term_after_the_clock_went_back_and_is_told_of,
+    a_killed_waiter_keeps_its_place_for_one_term_after_the_clock_went_back,
     a_renewed_lease_lasts_when_the_clock_goes_back,
     a_rest_lasts_as_long_as_was_asked_for_when_the_clock_goes_back,
     a_lease_that_was_granted_after_the_clock_went_back_is_a_usual_one,
@@ -247,6 +248,22 @@ fn a_killed_holder_blocks_for_one_term_after_the_clock_went_back_and_is_told_of<
     assert!(!refusals.is_empty());
     refusals.iter().for_each(assert_reported);
     assert!(!server.mutex().forget(&killed).expect("an answer"), "it has ended");
+}
+
+fn a_killed_waiter_keeps_its_place_for_one_term_after_the_clock_went_back<S: Clocked>() {
+    let server = S::start();
+    let place = name().mark("report", "queue 1");
+    let request = LeaseRequest::new(place, Term::new(TERM).expect("a term"), &Clock::system());
+    server.mutex().create(&request).expect("an answer").expect("it is free");
+    server.clock().set_ahead(-HOUR);
+
+    let schedule = Schedule::new(server.mutex());
+    let event = Event::call("report", |_| {}).every_second().without_overlapping().on_one_server();
+    schedule.add(event.on_overlap(Overlap::QueueOne)).expect("in order");
+    let refusals = refusals_before_it_runs(&schedule);
+    assert!(!refusals.is_empty());
+    let is_full = |report: &Report| matches!(verdict(report), Verdict::Skipped(SkipReason::QueueFull(None)));
+    assert!(refusals.iter().all(is_full), "{refusals:?}");
 }
 
 fn a_renewed_lease_lasts_when_the_clock_goes_back<S: Clocked>() {

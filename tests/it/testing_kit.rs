@@ -188,7 +188,9 @@ fn what_another_server_takes_is_its_own_and_what_is_lost_is_free() {
     assert!(matches!(schedule.run_due(clock.now()).skip_reason("e"), Some(SkipReason::RanElsewhere(Some(_)))));
     store.lose_all();
     assert!(schedule.run_due(clock.now()).outcome("e").is_some());
-    assert!(store.run_elsewhere("").is_err() && store.claim_elsewhere("", noon()).is_err());
+    for wrong in ["", " m", "m\n"] {
+        assert!(store.run_elsewhere(wrong).is_err() && store.claim_elsewhere(wrong, noon()).is_err(), "{wrong:?}");
+    }
 }
 
 #[test]

@@ -627,3 +627,20 @@ fn a_second_call_of_run_due_in_a_minute_is_warned_of_once() {
     // A new occurrence is due at each of these times.
     assert_eq!(warned_at(Event::every_second), none);
 }
+
+#[test]
+fn ticks_in_two_minutes_repeat_no_event_with_a_jitter() {
+    let schedule = Schedule::in_process();
+    for number in 0..20 {
+        let event = Event::call(format!("e{number}"), |_| {}).every_minute().jitter(Duration::from_secs(50));
+        schedule.add(event).unwrap();
+    }
+    let listener = Listener::default();
+    with_subscriber(Registry::default().with(listener.clone()), || {
+        for time in ["2026-03-01T12:00:50Z", "2026-03-01T12:01:10Z"] {
+            let report = schedule.run_due(time.parse().unwrap());
+            assert_eq!(report.entries().len(), 20, "each has one start in the minute before");
+        }
+    });
+    assert!(!listener.has_heard("run_due called twice in a minute"));
+}

@@ -122,11 +122,24 @@ fn wait_for_lease(planned: &PlannedRun<'_>, mut why: SkipReason) -> Result<Admit
         }
         why = match ask_once(planned, planned.places, |_| ()) {
             Ok(Some(admitted)) => return Ok(admitted),
-            Ok(None) => SkipReason::Overlapping(None),
+            Ok(None) => SkipReason::Overlapping(running(planned)?),
             Err(overlapping @ SkipReason::Overlapping(_)) => overlapping,
             Err(reason) => return Err(reason),
         };
     }
+}
+
+/// Reads which run of the event is running. `None`: no run is running, or the store keeps no holders.
+fn running(planned: &PlannedRun<'_>) -> Result<Option<Holder>, SkipReason> {
+    let held = read(planned, planned.event.protection.leases())?;
+    Ok(held.into_iter().next().and_then(Held::into_holder))
+}
+
+/// Reads which of these names are held.
+fn read(planned: &PlannedRun<'_>, names: &[MutexName]) -> Result<Vec<Held>, SkipReason> {
+    let attempted = || "read the places of a queue".to_owned();
+    let answer = ask_store(attempted, || planned.store.mutex.held(Names::Each(names)));
+    answer.map_err(SkipReason::StoreUnavailable)
 }
 
 /// Requests the lease and the claim of a waiting run. `None`: one of the names in `unless` is held. If the store does
@@ -262,14 +275,19 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         for race in 0..MOST_RACES {
             self.planned.refuse_without_store()?;
             let (running, mut held): (Vec<_>, Vec<_>) =
-                self.read(&names)?.into_iter().partition(|held| runs.contains(held.name()));
+                read(self.planned, &names)?.into_iter().partition(|held| runs.contains(held.name()));
             if let Some(at) = held.iter().position(|held| Some(held.name()) == claim.as_ref()) {
                 return Err(SkipReason::RanElsewhere(held.swap_remove(at).into_holder()));
             }
             if let Some(at) = held.iter().position(|held| *held.name() == waiter) {
                 return Err(SkipReason::Queued(held.swap_remove(at).into_holder()));
             }
-            let is_free = |place: &&MutexName| !held.iter().any(|held| held.name() == *place);
+            // If the server's clock was set back, a dead waiter would keep its place for longer than a term. An
+            // admission that names the place ends it in a term.
+            let outlasts_its_term =
+                |held: &Held| held.holder().is_some_and(|holder| holder.clock_set_back_by().is_some());
+            let is_held = |held: &Held| race > 0 || !outlasts_its_term(held);
+            let is_free = |place: &&MutexName| !held.iter().any(|held| held.name() == *place && is_held(held));
             let free: Vec<&MutexName> = self.queue.places.iter().filter(is_free).collect();
             self.leave_to_a_later_one(&held)?;
             if free.is_empty() {
@@ -316,13 +334,6 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         Ok(Some(QueuePlace { mark, waiter, before, asked_to_stop: None }))
     }
 
-    /// Reads which of these names are held.
-    fn read(&self, names: &[MutexName]) -> Result<Vec<Held>, SkipReason> {
-        let attempted = || "read the places of a queue".to_owned();
-        let answer = ask_store(attempted, || self.planned.store.mutex.held(Names::Each(names)));
-        answer.map_err(SkipReason::StoreUnavailable)
-    }
-
     /// Returns whether the occurrence of `holder` is later than the occurrence of this run.
     fn is_later(&self, holder: &Holder) -> bool {
         holder.occurrence().is_some_and(|occurrence| occurrence > self.planned.id.occurrence)
@@ -343,11 +354,13 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         }
         let at_a_time = self.planned.event.protection.slots.len();
         if place.before.is_none_or(|before| before >= at_a_time) {
-            let mut before = self.read(&self.queue.places)?;
+            let runs = self.planned.event.protection.leases();
+            let held = read(self.planned, &[&self.queue.places, runs].concat())?;
+            let (running, mut before): (Vec<_>, Vec<_>) = held.into_iter().partition(|held| runs.contains(held.name()));
             before.retain(|held| held.name() != place.mark.lease().name() && !place.is_before(held));
             place.before = Some(before.len());
             if before.len() >= at_a_time {
-                return Err(SkipReason::Overlapping(before.into_iter().next().and_then(Held::into_holder)));
+                return Err(SkipReason::Overlapping(running.into_iter().next().and_then(Held::into_holder)));
             }
         }
         self.ask_for_the_run(place, &[])?.ok_or(SkipReason::Overlapping(None))
@@ -361,7 +374,7 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
         if let Some(run) = self.ask_for_the_run(place, &others)? {
             return Ok(run);
         }
-        let held = self.read(&self.queue.places)?;
+        let held = read(self.planned, &self.queue.places)?;
         self.leave_to_a_later_one(&held)?;
         others.retain(|name| held.iter().all(|held| held.name() != name));
         self.ask_for_the_run(place, &others)?.ok_or(SkipReason::Overlapping(None))

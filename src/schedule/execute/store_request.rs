@@ -254,7 +254,8 @@ pub(super) fn decide(
         Ok(Admitted::Excluded(held)) if planned.pauses.iter().flatten().any(|mark| mark == held.name()) => {
             Err(SkipReason::Paused(held.into_holder()))
         }
-        Ok(Admitted::Excluded(place)) => Err(SkipReason::Overlapping(place.into_holder())),
+        // The holder of the place is a waiter, not the run that is running.
+        Ok(Admitted::Excluded(_)) => Err(SkipReason::Overlapping(None)),
         Err(error) => apply_outage_policy(planned, error),
     }
 }

@@ -65,7 +65,8 @@ impl Schedule {
         now: DateTime<Utc>,
         window: TimeDelta,
     ) -> Result<Option<DateTime<Utc>>, UnknownEvent> {
-        Ok(self.upcoming(name, now - window)?.take_while(|due| *due <= now).last())
+        let before = now - window - TimeDelta::nanoseconds(1);
+        Ok(self.upcoming(name, before)?.take_while(|due| *due <= now).last())
     }
 
     /// Returns the starts in this range, with their events, in the order of time. The range includes its start, but not
@@ -118,6 +119,16 @@ mod tests {
     use crate::schedule::report::Verdict;
     use crate::store::memory::MemoryMutex;
     use crate::time::clock::manual::ManualClock;
+
+    #[test]
+    fn the_last_due_time_is_at_most_five_minutes_ago() {
+        let schedule = Schedule::in_process();
+        schedule.add(Event::call("e", |_| {}).hourly()).unwrap();
+        let noon: DateTime<Utc> = "2026-03-01T12:00:00Z".parse().unwrap();
+        let last_due = |now| schedule.last_due("e", now).unwrap();
+        assert_eq!(last_due(noon + TimeDelta::minutes(5)), Some(noon));
+        assert_eq!(last_due(noon + TimeDelta::minutes(5) + TimeDelta::nanoseconds(1)), None);
+    }
 
     // `run_last_due` runs an occurrence before its jittered start. The claim must prevent a second run at that start.
     #[test]

@@ -22,6 +22,11 @@ use crate::time::clock::moment::Moment;
 const SESSION: &str = "SET autocommit = 1, completion_type = 'NO_CHAIN', sql_mode = 'STRICT_ALL_TABLES', \
                        sql_select_limit = 18446744073709551615, sql_safe_updates = 0";
 
+/// The number of seconds after which the server ends a silent connection. A client that is stopped, or cut off, may have
+/// left a transaction open, and its locks keep the holder of a lease from renewing it. A call sends its statements
+/// without a pause, and an idle connection is closed after about a second.
+const SILENT_FOR: u32 = 5;
+
 /// Sets the isolation level, so that no read sees the rows of an admission that may be rolled back. The setting has a
 /// statement of its own, because its variable has different names in MySQL and in MariaDB.
 const ISOLATION: &str = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ";
@@ -72,7 +77,9 @@ impl Session for Connection {
     fn open(target: &Target<Address>, until: Moment) -> Result<Self, Failure> {
         let runtime = DriverRuntime::new().map_err(Failure::not_asked)?;
         let wait = lock_timeout(target.timeout).as_secs().max(1); // The server takes whole seconds.
-        let session = format!("{SESSION}, innodb_lock_wait_timeout = {wait}, lock_wait_timeout = {wait}; {ISOLATION}");
+        let session = format!(
+            "{SESSION}, innodb_lock_wait_timeout = {wait}, lock_wait_timeout = {wait}, wait_timeout = {SILENT_FOR}; {ISOLATION}"
+        );
         let options = OptsBuilder::from_opts(target.address.options.clone()).init(vec![session]);
         #[cfg(feature = "mysql-tls")]
         let options = encrypted(options, target).map_err(Failure::not_asked)?;

@@ -109,7 +109,7 @@ impl fmt::Display for Address {
             }
         });
         let hosts: Vec<String> = hosts.collect();
-        let database = self.config.get_dbname().or(self.config.get_user()).unwrap_or_default();
+        let database = self.config.get_dbname().unwrap_or_default();
         write!(f, "postgres://{}/{database}", hosts.join(","))
     }
 }
@@ -167,7 +167,7 @@ mod tests {
             ("postgres://db.example:7000/app".into(), Some("reports"))
         );
         assert_eq!(read("postgres://u:p@h/my%40db"), "postgres://h:5432/my@db");
-        assert_eq!(read("PostgreSQL://u:p@[::1]"), "postgres://[::1]:5432/u");
+        assert_eq!(read("PostgreSQL://u:p@[::1]"), "postgres://[::1]:5432/");
         assert_eq!(read("postgres://u@%2Frun%2Fpg/app"), "postgres:///run/pg:5432/app");
         assert_eq!(read("postgres://u@a,b:7000/app?target_session_attrs=read-write"), "postgres://a:5432,b:7000/app");
         #[cfg(feature = "postgres-tls")]

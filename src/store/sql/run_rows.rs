@@ -7,7 +7,7 @@ use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 use super::engine::SqlEngine;
 use super::row_key::RowKey;
-use super::session::{Session, TextRow, list, rows, send};
+use super::session::{Session, TextRow, list, rows};
 use crate::base::escape::decoded_text;
 use crate::lease::{name::text::read_event_key_text, token::FencingToken};
 use crate::outcome::run_record::numbered_record::NumberedRecord;
@@ -39,14 +39,13 @@ impl<S: Session> LogEngine for SqlEngine<S> {
     }
 
     fn count_skips(&self, attempt: &mut Attempt<S>, event: &str, skips: &[SkipCount]) -> Result<(), Failure> {
-        let (event, tables) = (RowKey::of_event(event), attempt.connection.tables());
-        let statement = |skip: &SkipCount| {
-            let run = format!("{SKIPPED}{}", skip.reason());
-            let (latest, count) = (skip.latest().timestamp_micros(), skip.count());
-            tables.fill(S::COUNT_SKIPS, &[("event", &event), ("run", &run), ("latest", &latest), ("count", &count)])
+        let event = RowKey::of_event(event);
+        let row = |skip: &SkipCount| {
+            let latest = S::later(S::EPOCH, &skip.latest().timestamp_micros().to_string());
+            let (reason, count) = (skip.reason(), skip.count());
+            format!("('{event}', '{SKIPPED}{reason}', {latest}, '', 0, {latest}, {count}, TRUE)")
         };
-        let statements: String = skips.iter().map(statement).collect();
-        send(attempt, &statements).map(drop)
+        rows(attempt, S::COUNT_SKIPS, &[("rows", &skips.iter().map(row).collect::<Vec<_>>().join(", "))]).map(drop)
     }
 
     fn skips(&self, attempt: &mut Attempt<S>, event: &str) -> Result<Vec<SkipCount>, Failure> {

@@ -47,12 +47,17 @@ impl Tables {
 
     /// Returns the statements that create these tables. `schema` has the statements for the default names.
     pub(super) fn in_schema(&self, schema: &str) -> String {
-        let Self { mutexes, runs, index } = self;
-        schema
-            .replace("soloist_mutexes_expires_at", &format!("{index}_expires_at"))
-            .replace("soloist_mutexes_token", &format!("{index}_token"))
-            .replace("soloist_mutexes_runs (", &format!("{runs} ("))
-            .replace("soloist_mutexes (", &format!("{mutexes} ("))
+        let mut parts = schema.split(TABLE);
+        let mut renamed = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let (name, rest) = match part.strip_prefix("_runs") {
+                Some(rest) => (&self.runs, rest),
+                None if part.starts_with('_') => (&self.index, part),
+                None => (&self.mutexes, part),
+            };
+            renamed.extend([name, rest]);
+        }
+        renamed
     }
 
     /// Returns a statement in one line. Its placeholders, such as `{rows}`, are replaced by these values and by the
@@ -110,6 +115,12 @@ mod tests {
                 "`soloist_mutexes_runs`",
                 "`soloist_mutexes_runs_runs`",
                 "soloist_mutexes_runs_token",
+            ),
+            (
+                "soloist_mutexes_token",
+                "`soloist_mutexes_token`",
+                "`soloist_mutexes_token_runs`",
+                "soloist_mutexes_token_token",
             ),
         ] {
             let made = Tables::new(name, '`', "").in_schema(schema);

@@ -148,7 +148,7 @@ fn may_exceed_its_limit(case: &Case<'_>, from: At, until: At) -> bool {
     case.late() >= limit && until.saturating_sub(from) >= limit
 }
 
-/// Returns whether the store or this process had a fault while the admission may have been requested, or the machine
+/// Returns whether the store or this process had a fault while the admission may have been requested, or just before, or the machine
 /// was too late for the reply.
 fn was_cut_off(case: &Case<'_>, skip: &Skip<'_>) -> bool {
     let stopped = |fault: &Fault| {
@@ -156,7 +156,8 @@ fn was_cut_off(case: &Case<'_>, skip: &Skip<'_>) -> bool {
         let is_met = fault.pid == Some(skip.life.pid) || case.history.frees_at_once;
         fault.kind == Kind::Stopped && is_met && fault.touches(skip.since, skip.at)
     };
-    case.outages(skip.since, skip.at).next().is_some()
+    let since = skip.since.saturating_sub(nanoseconds(case.history.lingers));
+    case.outages(since, skip.at).next().is_some()
         || case.history.faults.iter().any(stopped)
         || may_exceed_its_limit(case, skip.since, skip.at)
 }

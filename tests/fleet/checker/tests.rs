@@ -53,6 +53,7 @@ impl Doctored {
             outlives: false,
             retries: None,
             is_slow: false,
+            lingers: Duration::ZERO,
             limit: Duration::from_secs(2),
             late: Duration::ZERO,
             lives: vec![life(1), life(2)],

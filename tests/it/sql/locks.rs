@@ -4,6 +4,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use soloist::observe::SkipCount;
 use soloist::store::{Admission, Admitted, Batch, Lease};
 use soloist::{Event, EventMutex, MutexName, Schedule, Term};
 
@@ -19,6 +20,7 @@ on_both!(
     a_locked_table_is_an_error_until_it_is_free,
     who_gave_up_on_a_locked_table_leaves_nothing_waiting,
     no_gate_waits_for_a_log_of_runs_that_is_locked,
+    all_skips_are_counted_or_none,
     an_uncommitted_insert_is_an_error_of_its_name_alone,
     an_uncommitted_update_is_an_error_of_its_name_alone,
     a_store_waits_for_a_locked_row_longer_than_the_settings_of_the_server_say,
@@ -98,6 +100,25 @@ fn no_gate_waits_for_a_log_of_runs_that_is_locked<S: Trouble>() {
     assert_eq!(server.count("SELECT COUNT(*) FROM soloist_mutexes WHERE name LIKE 'claim/%'"), 6);
     drop(lock);
     wait_until("all is on record", || schedule.runs("c").is_ok_and(|runs| runs.len() == 2));
+}
+
+fn all_skips_are_counted_or_none<S: Trouble>() {
+    let server = S::start();
+    let mutex = S::open(&server.url(), HASTY);
+    let log = mutex.run_log().expect("it keeps one");
+    let count = |count| {
+        let skips = ["overlapping", "paused"].map(|reason| SkipCount::new(reason, count, noon()).expect("a reason"));
+        log.count_skips("report", &skips)
+    };
+    count(2).expect("the rows are free");
+    let lock = server.holding(&[
+        S::BEGIN,
+        "UPDATE soloist_mutexes_runs SET pid = 0 WHERE event = 'report' AND run = 'skipped/paused'",
+    ]);
+    count(3).expect_err("one row is locked");
+    drop(lock);
+    let counts: Vec<u64> = log.skips("report").expect("the rows are free").iter().map(SkipCount::count).collect();
+    assert_eq!(counts, [2, 2]);
 }
 
 fn who_gave_up_on_a_locked_table_leaves_nothing_waiting<S: Trouble>() {

@@ -1,16 +1,18 @@
 //! Many lose a race at one moment: each learns the winner, and the server's log shows no error.
 
+use std::slice;
 use std::sync::Barrier;
 use std::thread;
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use soloist::store::{Admission, Admitted, Owner};
-use soloist::{EventMutex, MutexName, Term};
+use soloist::store::{Admission, Admitted, LeaseRequest};
+use soloist::{EventMutex, FencingToken, MutexName, Term};
 
-use super::batches::admit;
+use super::batches::{admit, extend};
 use super::trouble::{Trouble, request, wait_until};
 use super::{COLUMNS, GRANTED, on_both};
+use crate::servers::proxy::{Fault, Proxy};
 use crate::support::noon;
 
 const THREADS: usize = 6;
@@ -20,6 +22,7 @@ on_both!(
     a_gate_that_is_lost_in_a_race_is_no_error_in_the_log_of_the_server,
     a_batch_of_any_size_that_is_lost_in_a_race_is_no_error_in_the_log_of_the_server,
     who_is_beaten_halfway_by_one_that_does_not_queue_keeps_nothing,
+    who_is_beaten_and_falls_silent_soon_keeps_nobody_from_renewing,
     a_hundred_threads_on_the_claims_of_one_event_hear_of_one_another_and_of_no_lock,
 );
 
@@ -99,15 +102,21 @@ fn a_batch_of_any_size_that_is_lost_in_a_race_is_no_error_in_the_log_of_the_serv
     assert!(errors.is_empty(), "{} errors in the log: {:#?}", errors.len(), &errors[..errors.len().min(3)]);
 }
 
+/// Returns the statement that grants this lease for an hour, without a look at the row.
+fn winner<S: Trouble>(lease: &LeaseRequest) -> String {
+    let (owner, now) = (lease.owner(), S::NOW);
+    let later = if now.starts_with("UTC") { "INTERVAL 1 HOUR" } else { "INTERVAL '1 hour'" };
+    let values = format!("{GRANTED}, 'lease/report', '{owner}', 1, 'x', 1, {now}, {now} + {later}");
+    format!("INSERT INTO soloist_mutexes ({COLUMNS}) VALUES ({values})")
+}
+
 /// Lets another client, which does not queue, have the lease when the claim of the admission is written already.
 fn who_is_beaten_halfway_by_one_that_does_not_queue_keeps_nothing<S: Trouble>() {
     let server = S::start();
     let (lease, mutex) = (request("report"), server.mutex());
     let claim = lease.with(lease.name().claim("report", noon()), Term::MAX);
-    let (owner, now) = (Owner::unique(), S::NOW);
-    let later = if now.starts_with("UTC") { "INTERVAL 1 HOUR" } else { "INTERVAL '1 hour'" };
-    let values = format!("{GRANTED}, 'lease/report', '{owner}', 1, 'x', 1, {now}, {now} + {later}");
-    let mut other = server.holding(&[S::BEGIN, &format!("INSERT INTO soloist_mutexes ({COLUMNS}) VALUES ({values})")]);
+    let winner_of_it = request("report");
+    let mut other = server.holding(&[S::BEGIN, &winner::<S>(&winner_of_it)]);
     let answer = thread::scope(|scope| {
         let ours = scope.spawn(|| Admission::both(lease, claim).ask(&mutex));
         wait_until("it waits for the lease", || !server.ask(S::WAITING).is_empty());
@@ -115,8 +124,33 @@ fn who_is_beaten_halfway_by_one_that_does_not_queue_keeps_nothing<S: Trouble>() 
         ours.join().expect("it does not panic")
     });
     let Ok(Admitted::LeaseTaken(Some(holder))) = answer else { panic!("not beaten: {answer:?}") };
-    assert_eq!(holder.owner(), owner);
+    assert_eq!(holder.owner(), winner_of_it.owner());
     assert_eq!(server.held(), ["lease/report"], "the claim is nobody's");
+}
+
+/// Freezes a client after it was beaten, before it can roll back: the server gets nothing more from it.
+fn who_is_beaten_and_falls_silent_soon_keeps_nobody_from_renewing<S: Trouble>() {
+    let (server, lease, later) = (S::start(), request("report"), request("report"));
+    let proxy = Proxy::of(&server);
+    let mutex = S::open(&proxy.url(), Duration::from_secs(60));
+    let claim = lease.with(lease.name().claim("report", noon()), Term::MAX);
+    let held = winner::<S>(&later);
+    let mut other = server.holding(&[S::BEGIN, &held]);
+    thread::scope(|scope| {
+        let ours = scope.spawn(|| Admission::both(lease, claim).ask(&mutex));
+        wait_until("it waits for the lease", || !server.ask(S::WAITING).is_empty());
+        proxy.fault(Fault::Silence);
+        S::execute(&mut other, "COMMIT");
+        let winner = later.granted(FencingToken::new(1));
+        let others = server.mutex();
+        let renew = || extend(&others, slice::from_ref(&winner), Term::MAX);
+        wait_until("the winner has renewed its lease", || matches!(renew()[..], [Ok(true)]));
+        assert!(!ours.is_finished(), "it has not given up yet");
+        proxy.mend();
+        proxy.cut();
+        let answer = ours.join().expect("it does not panic");
+        assert!(!matches!(answer, Ok(Admitted::Granted(_))), "{answer:?}");
+    });
 }
 
 fn a_hundred_threads_on_the_claims_of_one_event_hear_of_one_another_and_of_no_lock<S: Trouble>() {

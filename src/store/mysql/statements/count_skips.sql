@@ -1,14 +1,8 @@
--- Adds to the number of an event's occurrences that were skipped for one reason.
+-- Adds to the numbers of occurrences that were skipped, one number for each reason.
 --
--- event:   the name of the event
--- run:     the reason, in place of the id of a run
--- latest:  the latest of the skipped occurrences, in microseconds
--- count:   the number to add
+-- rows:  the reasons and the numbers to add, with a value for each of the columns below
 INSERT INTO {runs} (event, run, occurrence, host, pid, started_at, skipped, v1)
-VALUES (
-    '{event}', '{run}', TIMESTAMP '1970-01-01 00:00:00' + INTERVAL {latest} MICROSECOND, '', 0,
-    TIMESTAMP '1970-01-01 00:00:00' + INTERVAL {latest} MICROSECOND, {count}, TRUE
-)
+VALUES {rows}
 ON DUPLICATE KEY UPDATE
     skipped = skipped + VALUES(skipped), occurrence = GREATEST(occurrence, VALUES(occurrence)),
     started_at = GREATEST(started_at, VALUES(started_at));

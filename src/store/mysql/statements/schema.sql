@@ -6,7 +6,7 @@ CREATE TABLE IF NOT EXISTS soloist_mutexes (
         COMMENT 'the id of one acquisition by one process',
     token BIGINT NOT NULL COMMENT 'the fencing token',
     host VARCHAR(3000) CHARACTER SET ascii COLLATE ascii_bin NOT NULL
-        COMMENT 'the host of the owner and, if known, instance=, app= and the reason, with %XX for special bytes',
+        COMMENT 'the host of the owner and, if known, instance=, app=, the reason and timetable=, with %XX for special bytes',
     pid BIGINT NOT NULL,
     acquired_at DATETIME(6) NOT NULL COMMENT 'UTC',
     expires_at DATETIME(6) NOT NULL COMMENT 'UTC, by the clock of the server: the name is held until then, unless it was released',

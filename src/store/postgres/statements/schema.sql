@@ -6,7 +6,7 @@ CREATE TABLE IF NOT EXISTS soloist_mutexes (
     owner text NOT NULL,
     -- The fencing token.
     token bigint NOT NULL,
-    -- The owner's host and, if known, instance=, app= and the reason, with %XX for special bytes.
+    -- The owner's host and, if known, instance=, app=, the reason and timetable=, with %XX for special bytes.
     host text NOT NULL,
     pid bigint NOT NULL,
     acquired_at timestamptz NOT NULL,

@@ -55,6 +55,15 @@ fn a_store_that_answers_nobody_has_its_cause() {
     unanswered().fails_with("as store_unavailable");
     unanswered().with(Kind::ServerStopped, 0, 3, None).loses(Why::Unanswered);
     unanswered().with(Kind::ServerStopped, 50_000, 53_000, None).fails_with("as store_unavailable");
+    // A transaction whose client lost its reply keeps others waiting.
+    let after_it = |lingers| {
+        let mut after = unanswered().with(Kind::ReplyDropped, 0, 1, None);
+        after.0.lives.iter_mut().for_each(|life| life.began = at(3));
+        after.0.lingers = Duration::from_millis(lingers);
+        after
+    };
+    after_it(0).fails_with("as store_unavailable");
+    after_it(10).loses(Why::Unanswered);
     // Ten steps of a late machine may take as long as a call waits.
     let on_a_late_machine = |late, at: u64| {
         let unanswered = |worker: u32| format!("{worker} {at} skipped 0 store_unavailable");

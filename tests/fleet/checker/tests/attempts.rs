@@ -47,6 +47,19 @@ fn an_attempt_after_another_run_is_found_also_if_its_process_was_stopped() {
 }
 
 #[test]
+fn a_run_is_over_when_its_last_attempt_has_failed_also_if_its_process_is_killed_before_the_report() {
+    let killed = |last: &str| {
+        let text = RETRIED.lines().filter(|line| !line.contains(" ran ") && !line.contains("60005"));
+        let text = text.collect::<Vec<_>>().join("\n").replace("1   200 end     0", last);
+        let mut doctored = Doctored::of(Protection::Both, &text).killed(1, 60_010);
+        doctored.0.retries = Some(Retries { fails: 2, times: 1, after: Duration::from_millis(100) });
+        doctored
+    };
+    killed("1   200 fails   0 token 1").passes();
+    killed("").fails_with("overlap");
+}
+
+#[test]
 fn an_attempt_in_a_pause_is_found() {
     let late = || retried("1   150 attempt 0 token 1", "1  1700 attempt 0 token 1");
     late().paused(100, 2000).fails_with("an attempt began during a pause");
