@@ -223,7 +223,7 @@ impl Schedule {
         let _ticking = self.shutdown.as_ref().map(Shutdown::tick);
         let span = trace::tick_span(*now, due.len());
         let _in_span = span.enter();
-        let context = TickContext { now: *now, ..TickContext::new(self, registry, StartedBy::Timetable, began) };
+        let context = TickContext { now: *now, began, ..TickContext::new(self, registry, StartedBy::Timetable) };
         let mut planned_runs = context.plan(due);
         let is_one_event = |run: &PlannedRun<'_>, next: &PlannedRun<'_>| ptr::eq(run.event, next.event);
         if refusal.is_some() {

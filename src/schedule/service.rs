@@ -251,7 +251,7 @@ impl TickThreads<'_, '_> {
     fn write_markers(&self, registry: Arc<Registry>) {
         let schedule = self.schedule;
         self.notices.tell(move || {
-            let context = TickContext::new(schedule, &registry, StartedBy::Timetable, schedule.clock.moment());
+            let context = TickContext::new(schedule, &registry, StartedBy::Timetable);
             write_markers(registry.catch_up_events.iter().map(|event| &*registry.events[*event]), &context);
         });
     }

@@ -12,6 +12,8 @@
 use std::sync::Arc;
 use std::task::Waker;
 
+use chrono::{DateTime, Utc};
+
 use crate::hold::change_signal::TaskWaiter;
 use crate::hold::held_lease::HeldLease;
 use crate::hold::renewal_thread::RenewalThread;
@@ -36,6 +38,9 @@ pub(super) enum AwaitedPart<'a> {
     /// The run waits for its next attempt.
     Retry(FailedAttempt, RetryWait<'a>),
 }
+
+/// The start of the first attempt, on the monotonic clock and on the wall clock.
+pub(super) type TaskStart = (Moment, DateTime<Utc>);
 
 /// A failed attempt, in a run that waits for its next attempt.
 pub(super) struct FailedAttempt {
@@ -90,12 +95,12 @@ impl PlannedRun<'_> {
     pub(super) fn decide_on_attempt(
         &self,
         run: &Run,
-        began: Moment,
+        start: TaskStart,
         failed: &FailedAttempt,
     ) -> Result<Option<RetryWait<'_>>, NoRetry> {
         let now = self.clock.moment();
         let is_due = failed.retry_at <= now;
-        self.check_attempt(run, began, now.max(failed.retry_at))?;
+        self.check_attempt(run, start, now.max(failed.retry_at))?;
         let is_readable = match self.look_for_pauses_again(is_due) {
             Err(SkipReason::Paused(_)) => return Err(NoRetry::Paused),
             // An error means that the store did not say whether the event is paused. Then the run waits.
@@ -106,7 +111,7 @@ impl PlannedRun<'_> {
             // If the process exits during the wait, the lease is released. From now on, an exit does not release the
             // lease. `goes_on` is `false` if the process is exiting already: then no attempt may begin.
             let goes_on = renewals.end_wait(&run.held);
-            self.check_attempt(run, began, self.clock.moment())?;
+            self.check_attempt(run, start, self.clock.moment())?;
             return if goes_on { Ok(None) } else { Err(NoRetry::ShuttingDown) };
         }
         renewals.begin_wait(&run.held);
@@ -119,13 +124,14 @@ impl PlannedRun<'_> {
 
     /// Refuses an attempt that is to begin at the moment `at`, if this process knows a reason without a read of the
     /// store. If the run was cancelled, reports the cancellation.
-    fn check_attempt(&self, run: &Run, began: Moment, at: Moment) -> Result<(), NoRetry> {
+    fn check_attempt(&self, run: &Run, start: TaskStart, at: Moment) -> Result<(), NoRetry> {
         if let Some(reason) = run.held.reason() {
             return Err(reason.into());
         }
         if self.context.schedule.is_shutting_down() {
             return Err(NoRetry::ShuttingDown);
         }
+        let (began, since) = start;
         if self.event.timeout.is_some_and(|limit| began.plus(limit) <= at) {
             return Err(NoRetry::TimedOut);
         }
@@ -134,13 +140,12 @@ impl PlannedRun<'_> {
             return Err(NoRetry::LeaseOver);
         }
         // No attempt may begin at or after the next occurrence. If the clock was set forward during the run, that
-        // occurrence comes sooner. So the time since the tick is measured on two clocks, the wall clock and the monotonic
-        // clock, and the longer time counts.
-        let (context, now) = (self.context, self.clock.moment());
-        let on_the_wall = (self.clock.now() - context.began_at).to_std().unwrap_or_default();
-        let since_the_tick = now.since(context.began).max(on_the_wall);
-        let tick = self.tick.now().max(context.now);
-        let at = wall_plus(tick, since_the_tick + at.since(now));
-        self.event.refuses_attempt(at, tick, context.past_filters).map_or(Ok(()), Err)
+        // occurrence comes sooner. So the time since the start is measured on two clocks, the wall clock and the
+        // monotonic clock, and the longer time counts.
+        let on_the_wall = (self.clock.now() - since).to_std().unwrap_or_default();
+        let since_its_begin = self.clock.moment().since(began).max(on_the_wall) + at.since(self.clock.moment());
+        let tick = self.tick.now().max(self.context.now);
+        let at = wall_plus(tick, began.since(self.context.began) + since_its_begin);
+        self.event.refuses_attempt(at, tick, self.context.past_filters).map_or(Ok(()), Err)
     }
 }

@@ -4,7 +4,9 @@
 use std::mem;
 use std::sync::Arc;
 
-use super::next_attempt::{AwaitedPart, FailedAttempt, RetryWait};
+use chrono::DateTime;
+
+use super::next_attempt::{AwaitedPart, FailedAttempt, RetryWait, TaskStart};
 use crate::base::{catch_panic::contain, error::BoxError};
 use crate::event::protection::claim::MINUTE;
 use crate::hold::held_lease::ReleaseOnDrop;
@@ -41,7 +43,7 @@ pub(super) struct ActiveRun<'a> {
     /// Lets the shutdown wait for the task and its hooks.
     watched: Option<RunGuard<'a>>,
     /// The start of the first attempt.
-    began: Moment,
+    start: TaskStart,
     /// Whether the schedule no longer waits for the task, although the task may still be running. If so, the lease is
     /// not released, so that no other run starts before the lease ends.
     pub(super) is_abandoned: bool,
@@ -65,8 +67,8 @@ impl<'a> ActiveRun<'a> {
     ) -> Self {
         let outcome = RunOutcome { token: held.token(), details, ..RunOutcome::NOT_STARTED };
         let run = Run { id: planned.id.clone(), lateness: planned.lateness, attempt: 1, held: Arc::clone(&held) };
-        let (stage, began) = (RunStage::Admitted, Moment::NEVER);
-        Self { planned, span, run, held, stage, outcome, watched: None, began, is_abandoned: false }
+        let (stage, start) = (RunStage::Admitted, (Moment::NEVER, DateTime::UNIX_EPOCH));
+        Self { planned, span, run, held, stage, outcome, watched: None, start, is_abandoned: false }
     }
 
     /// Performs the run, unless the process has begun to shut down since the admission. Returns whether the run now
@@ -150,7 +152,7 @@ impl<'a> ActiveRun<'a> {
         }
         let is_prepared = self.prepare();
         let began = clock.moment();
-        self.began = began;
+        self.start = (began, clock.now());
         // The lease may have ended, because observers, hooks or the wait for a thread took too long.
         if self.note_loss(began) || !is_prepared {
             return self.follow_up();
@@ -234,7 +236,7 @@ impl<'a> ActiveRun<'a> {
     #[cold]
     fn retry(&mut self, mut failed: FailedAttempt, waited: Option<RetryWait<'a>>) {
         let attempt = self.run.attempt();
-        let decision = self.planned.decide_on_attempt(&self.run, self.began, &failed);
+        let decision = self.planned.decide_on_attempt(&self.run, self.start, &failed);
         let has_waited = waited.is_some();
         drop(waited); // The decision is made, so a test's clock may move on.
         if decision.is_ok() && !mem::replace(&mut failed.is_told, true) {
@@ -263,7 +265,8 @@ impl<'a> ActiveRun<'a> {
 
     /// Records the end of the task, and runs the hooks after it.
     fn end_task(&mut self, fault: Option<Fault>, ended: Moment) {
-        let took = ended.since(self.began);
+        let (began, _) = self.start;
+        let took = ended.since(began);
         self.outcome.took = took;
         self.outcome.ended = match (self.planned.event.timeout, fault) {
             (Some(limit), fault) if limit <= took => Ended::TimedOut { limit, fault },
@@ -341,7 +344,7 @@ impl<'a> ActiveRun<'a> {
         RunningNow {
             occurrence,
             is_backfill,
-            since: self.planned.context.wall_at(self.began),
+            since: self.start.1,
             attempt: self.run.attempt,
             token: self.outcome.token,
         }

@@ -203,8 +203,7 @@ impl Backfill<'_> {
         for occurrence in &self.open {
             let zone = &self.event().timetable.zone;
             let tick = Tick::at(schedule.clock.now(), zone).with_occurrence(*occurrence, zone);
-            let context =
-                TickContext::new(schedule, registry, StartedBy::Backfill(&self.claims), schedule.clock.moment());
+            let context = TickContext::new(schedule, registry, StartedBy::Backfill(&self.claims));
             let context = TickContext { past_filters: self.past_filters, ..context };
             entries.extend(run_planned(context.plan(&[(event, tick)])));
             if entries.last().is_some_and(ends_backfill) {

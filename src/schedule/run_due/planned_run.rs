@@ -23,8 +23,7 @@ use crate::schedule::schedule::{Schedule, registry::Registry};
 use crate::store::described_store::Store;
 use crate::store::event_mutex::{admission::Admission, batch::Batch};
 use crate::task::future_task::RuntimeId;
-use crate::time::clock::{Clock, moment::Moment, wall_plus};
-use crate::time::tick::Tick;
+use crate::time::{clock::Clock, clock::moment::Moment, tick::Tick};
 
 /// The longest time for which runs that wait for their next attempts share one answer about pauses.
 const SHARED_FOR: Duration = Duration::from_millis(500);
@@ -38,8 +37,6 @@ pub(crate) struct TickContext<'a> {
     pub(crate) past_filters: bool,
     /// The beginning of the tick: the moment at which the clock showed the time of the tick.
     pub(crate) began: Moment,
-    /// The time of the wall clock at the beginning of the tick.
-    pub(crate) began_at: DateTime<Utc>,
     /// The time of the tick, or `MIN_UTC` if the runs belong to no tick. If an event has a jitter, the `Tick` of its
     /// run has an earlier time than this: the delay by the jitter is subtracted there.
     pub(crate) now: DateTime<Utc>,
@@ -61,13 +58,8 @@ pub(crate) enum StartedBy<'a> {
 }
 
 impl<'a> TickContext<'a> {
-    /// Returns the context of a tick that began at the moment `began`.
-    pub(in crate::schedule) fn new(
-        schedule: &'a Schedule,
-        registry: &'a Registry,
-        started_by: StartedBy<'a>,
-        began: Moment,
-    ) -> Self {
+    /// Returns the context of a tick that begins now.
+    pub(in crate::schedule) fn new(schedule: &'a Schedule, registry: &'a Registry, started_by: StartedBy<'a>) -> Self {
         let pause_marker = schedule.pause_marker.as_ref().filter(|_| !matches!(started_by, StartedBy::Caller));
         let label = match started_by {
             StartedBy::Timetable | StartedBy::Caller => schedule.label.clone(),
@@ -81,19 +73,13 @@ impl<'a> TickContext<'a> {
             registry,
             started_by,
             past_filters: false,
-            began,
-            began_at: schedule.clock.wall_at(began),
+            began: schedule.clock.moment(),
             now: DateTime::<Utc>::MIN_UTC,
             outages: Outages::new(schedule),
             pauses: pause_marker.map(|mark| PauseCheck::new(&schedule.store, mark.clone())),
             label,
             blocked: schedule.blocked.map(OnceLock::from).unwrap_or_default(),
         }
-    }
-
-    /// Returns the time of the wall clock at `moment`, as if the clock had not been set since the beginning of the tick.
-    pub(in crate::schedule) fn wall_at(&self, moment: Moment) -> DateTime<Utc> {
-        wall_plus(self.began_at, moment.since(self.began))
     }
 
     /// Plans these runs: for each, the index of its event in the registry, and its tick.

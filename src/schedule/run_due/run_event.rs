@@ -56,8 +56,7 @@ impl Schedule {
         let registry = self.events.registry();
         let event = registry.index_of(name)?;
         let tick = Tick::at(now, &registry.events[event].timetable.zone);
-        let context = TickContext::new(self, &registry, StartedBy::Caller, self.clock.moment());
-        let context = TickContext { past_filters, ..context };
+        let context = TickContext { past_filters, ..TickContext::new(self, &registry, StartedBy::Caller) };
         Ok(self.run_alone(context.plan(&[(event, tick)])))
     }
 
@@ -89,7 +88,7 @@ impl Schedule {
         let window =
             protection.claim.as_ref().and_then(|_| TimeDelta::from_std(*claim_window).ok()).unwrap_or_default();
         let Some(due) = self.last_due_within(name, now, window)? else { return Ok(None) };
-        let context = TickContext::new(self, &registry, StartedBy::Timetable, self.clock.moment());
+        let context = TickContext::new(self, &registry, StartedBy::Timetable);
         let mut planned = context.plan(&[(event, timetable.tick(now, due))]);
         planned[0].missed = Some(Missed::Confirmed);
         Ok(Some(self.run_alone(planned)))
