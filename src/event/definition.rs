@@ -246,7 +246,7 @@ impl Event {
         mut self,
         usual_store: &Store,
         usual_zone: &Zone,
-        usual_term: Term,
+        usual_term: Duration,
         environment: Option<&str>,
     ) -> Result<Definition, Refusal> {
         self.zone.get_or_insert_with(|| usual_zone.clone());

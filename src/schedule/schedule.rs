@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
@@ -72,7 +73,7 @@ pub struct Schedule {
     pub(super) store: Store,
     pub(super) clock: Clock,
     /// The default term of renewed leases.
-    pub(super) lease_term: Term,
+    pub(super) lease_term: Duration,
     /// The default zone of timetables. The error: `with_timezone` got no valid zone, so `add` refuses each event.
     pub(super) zone: Result<Zone, UnknownZone>,
     pub(super) environment: Option<Arc<str>>,
@@ -116,7 +117,7 @@ impl Schedule {
             clock: store.mutex.clock(),
             events: Arc::default(),
             store,
-            lease_term: Term::DEFAULT,
+            lease_term: Term::DEFAULT.get(),
             zone: Ok(Zone::UTC),
             environment: None,
             shutdown: None,
@@ -159,9 +160,10 @@ impl Schedule {
     /// Returns the same schedule with another default term for leases of
     /// [`without_overlapping`](crate::Event::without_overlapping). The term is for events that are added from now on.
     /// If a process is killed during a run, the event of this run is blocked until the term is over. Without this
-    /// method, the default is 60 seconds.
+    /// method, the default is 60 seconds. The limits are those of [`Event::lease_term`](crate::Event::lease_term):
+    /// [`add`](Self::add) refuses an event if they are exceeded.
     #[must_use = "only the returned schedule has the term"]
-    pub fn with_lease_term(self, term: Term) -> Self {
+    pub fn with_lease_term(self, term: Duration) -> Self {
         Self { lease_term: term, ..self }
     }
 

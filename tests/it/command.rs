@@ -15,7 +15,7 @@ use soloist::store::Lease;
 use soloist::time::ManualClock;
 use soloist::{
     AddErrorKind, CancelReason, Event, EventMutex, MemoryMutex, MutexName, OutagePolicy, Output, Report, Run,
-    RunOutcome, Schedule, Term,
+    RunOutcome, Schedule,
 };
 
 use crate::scripted::Scripted;

@@ -377,7 +377,7 @@ fn what_needs_no_extension_is_accepted_by_a_store_that_has_none() {
 
 #[test]
 fn the_term_of_a_schedule_is_refused_where_it_is_too_short_to_be_renewed() {
-    let schedule = Schedule::in_process().with_lease_term(Term::MIN);
+    let schedule = Schedule::in_process().with_lease_term(Duration::from_millis(1));
     let error = schedule.add(event("renewed").daily().without_overlapping()).unwrap_err();
     assert_eq!(error.kind(), AddErrorKind::OutOfRange, "{error}");
     assert!(error.to_string().contains("`Schedule::with_lease_term(1ms)`: use 100ms to ten years"), "{error}");

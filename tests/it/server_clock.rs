@@ -138,7 +138,7 @@ fn lease(mutex: &impl EventMutex, term: Duration) -> Lease {
 
 /// Returns a schedule with one event that is due every second, under a lease and claims.
 fn schedule(mutex: impl EventMutex + 'static, task: impl Fn(&soloist::Run) + Send + Sync + 'static) -> Schedule {
-    let schedule = Schedule::new(mutex).with_lease_term(Term::new(TERM).expect("a term"));
+    let schedule = Schedule::new(mutex).with_lease_term(TERM);
     schedule.add(Event::call("report", task).every_second().without_overlapping().on_one_server()).expect("in order");
     schedule
 }

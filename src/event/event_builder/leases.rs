@@ -75,7 +75,8 @@ impl Event {
     }
 
     /// Sets the term of the lease of [`without_overlapping`](Self::without_overlapping), from 100 milliseconds to ten
-    /// years. Each renewal extends the lease by this term. The default is 60 seconds.
+    /// years. Each renewal extends the lease by this term. The default is 60 seconds. For a command or a future, it must
+    /// be at least twice the sum of the [`grace`](Self::grace) and a second: 12 seconds with the usual grace.
     ///
     /// A killed process blocks its event until the term is over. A store can be unavailable for up to two thirds of the
     /// term before a run is cancelled.

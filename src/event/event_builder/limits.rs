@@ -16,6 +16,10 @@ impl Event {
     /// The report says how much later the callback returned. If the callback is still running five seconds after its
     /// timeout, `tracing` has a record of this. Hooks have no timeout.
     ///
+    /// If the process of the schedule is killed, a command that keeps its lease on a file store goes on without a
+    /// timeout. If it takes longer, the next occurrences are skipped as [`Stuck`](crate::SkipReason::Stuck), which is a
+    /// failure.
+    ///
     /// ```
     /// use std::time::Duration;
     /// use soloist::Event;

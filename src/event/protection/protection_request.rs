@@ -37,7 +37,7 @@ impl ProtectionRequest {
     pub(in crate::event) fn validate(
         self,
         own_name: MutexName,
-        usual_term: Term,
+        usual_term: Duration,
         claim_window: Duration,
         has_own_mutex: bool,
     ) -> Result<Protection, Refusal> {
@@ -126,7 +126,7 @@ impl ProtectionRequest {
         }
     }
 
-    fn lease_terms(&self, usual_term: Term) -> Result<Option<LeaseTerms>, Refusal> {
+    fn lease_terms(&self, usual_term: Duration) -> Result<Option<LeaseTerms>, Refusal> {
         let at_least = self.hold_at_least.map(|length| checked_term("hold_at_least", length)).transpose()?;
         let (term, renewal) = match (self.renewed || self.at_most.is_some(), self.fixed_term, self.lease_term) {
             (true, Some(_), _) => {
@@ -146,20 +146,9 @@ impl ProtectionRequest {
             }
             (false, None, None) => return Ok(None),
             (false, Some(term), None) => (checked_term("without_overlapping_for", term)?, Renewal::Never),
-            (true, None, None) => (usual_term, Renewal::WhileItRuns),
-            (true, None, Some(term)) => {
-                let refusal = |_| out_of_range("lease_term", term, SHORTEST_RENEWED, "ten years");
-                (Term::new(term).map_err(refusal)?, Renewal::WhileItRuns)
-            }
+            (true, None, None) => (renewed_term("Schedule::with_lease_term", usual_term)?, Renewal::WhileItRuns),
+            (true, None, Some(term)) => (renewed_term("lease_term", term)?, Renewal::WhileItRuns),
         };
-        if renewal == Renewal::WhileItRuns && term.get() < SHORTEST_RENEWED {
-            let set_by = if self.lease_term.is_some() { "lease_term" } else { "Schedule::with_lease_term" };
-            let [term, least] = [term.get(), SHORTEST_RENEWED].map(ExactDuration);
-            return Err(AddErrorKind::OutOfRange.because(format_args!(
-                "`{set_by}({term})`: use {least} to ten years; a running task renews its lease, and the term is how long a \
-                 killed process blocks the event"
-            )));
-        }
         // A lease with a fixed term is not renewed. If the term were shorter than the minimum hold, the lease could end
         // before the minimum hold is over.
         if renewal == Renewal::Never
@@ -173,6 +162,18 @@ impl ProtectionRequest {
         }
         Ok(Some(LeaseTerms { term, renewal, at_least }))
     }
+}
+
+/// Returns the term of a lease that is renewed. The term was passed to `method`.
+fn renewed_term(method: &str, term: Duration) -> Result<Term, Refusal> {
+    let long_enough = Term::new(term).ok().filter(|term| SHORTEST_RENEWED <= term.get());
+    long_enough.ok_or_else(|| {
+        let [term, least] = [term, SHORTEST_RENEWED].map(ExactDuration);
+        AddErrorKind::OutOfRange.because(format_args!(
+            "`{method}({term})`: use {least} to ten years; a running task renews its lease, and the term is how long a \
+             killed process blocks the event"
+        ))
+    })
 }
 
 fn missing(message: &str) -> Refusal {

@@ -205,8 +205,7 @@ fn a_lease_that_ends_before_the_command_can_be_stopped() {
             .1
             .contains("`grace(..)`, which is 5s")
     );
-    let term = |seconds: u64| Term::new(Duration::from_secs(seconds)).unwrap();
-    let short = || Schedule::in_process().with_lease_term(term(11));
+    let short = || Schedule::in_process().with_lease_term(11 * SECOND);
     assert!(short().add(line("c").without_overlapping()).is_err());
     assert!(short().add(line("c").without_overlapping().grace(4 * SECOND)).is_ok());
 }

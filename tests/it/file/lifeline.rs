@@ -8,13 +8,12 @@ use std::time::Duration;
 
 use soloist::store::MutexErrorKind::Unusable;
 use soloist::store::{Admission, Batch, Held, Holder, Lease};
-use soloist::{Event, EventMutex, FileMutex, MutexError, MutexName, Schedule};
+use soloist::{Event, EventMutex, FileMutex, MutexError, MutexName, Schedule, SkipReason};
 
 use super::child::{Doing, Order, child_command};
 use super::users::set_mode;
 use super::{Store, assert_names, extended, files, noon, reports, rested, take};
-use crate::support::holder;
-use crate::support::until;
+use crate::support::{holder, skipped, until};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -418,6 +417,12 @@ fn a_command_that_outlives_its_scheduler_is_named_by_its_process_group() {
     let said = format!("; this process has ended, but its command still runs as process group {group}");
     assert!(report.contains(&format!("still running: {}, pid {pid}, since ", holder.host())), "{report}");
     assert!(report.contains(&said), "{report}");
+    // Nobody ends it at its timeout.
+    let schedule = Schedule::new(store.other()).with_clock(&store.clock);
+    let event = Event::call("reports", |_| {}).every_minute().without_overlapping();
+    schedule.add(event.timeout(Duration::from_secs(10))).unwrap();
+    let report = schedule.run_due(noon());
+    assert!(matches!(skipped(&report, "reports"), SkipReason::Stuck { .. }) && report.is_failure(), "{report}");
 
     let broken = store.mutex.break_lease(&reports()).unwrap().and_then(Held::into_holder).expect("it is held");
     assert_eq!((broken.has_ended(), broken.process_group()), (true, Some(group)));

@@ -87,7 +87,7 @@ fn a_term_is_the_events_own_or_the_schedules_or_a_minute() {
     let renewed = |name| event(name).without_overlapping();
     let schedule = Schedule::new(in_memory(&clock)).with_clock(&clock);
     schedule.add(renewed("a minute")).unwrap();
-    let schedule = schedule.with_lease_term(Term::new(Duration::from_secs(45)).unwrap());
+    let schedule = schedule.with_lease_term(Duration::from_secs(45));
     schedule.add(renewed("the schedule's")).unwrap();
     schedule.add(renewed("its own").lease_term(Duration::from_secs(30))).unwrap();
     schedule.add(event("fixed").without_overlapping_for(Duration::from_secs(15))).unwrap();
