@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use super::event_mutex::EventMutex;
 use super::event_mutex::description::Scope;
+use super::event_mutex::held::{Held, Names};
+use super::event_mutex::{EventMutex, run_log::RunLog};
+use crate::base::error::{MutexError, ask_store};
 use crate::lease::store_id::StoreId;
 
 #[derive(Clone, Debug)]
@@ -29,4 +31,18 @@ impl Store {
         let (id, scope, can_extend) = (description.identity(), description.scope(), description.can_extend());
         Self { mutex, id, scope, can_extend }
     }
+
+    /// Reads which of these names are held. A panic of the store is an error.
+    pub(crate) fn held(&self, names: Names<'_>) -> Result<Vec<Held>, MutexError> {
+        ask_store(|| "read which names are held".to_owned(), || self.mutex.held(names))
+    }
+
+    /// Calls `read` with the store's log of runs. A panic of the store is an error.
+    pub(crate) fn read_log<T>(&self, read: impl FnOnce(&dyn RunLog) -> Result<T, MutexError>) -> Result<T, MutexError> {
+        ask_store(|| "read the log of runs".to_owned(), || read(self.mutex.run_log().ok_or_else(no_log)?))
+    }
+}
+
+pub(crate) fn no_log() -> MutexError {
+    MutexError::unsupported("keep a log of runs")
 }

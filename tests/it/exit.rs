@@ -29,7 +29,7 @@ const ORDER: &str = "SOLOIST_TEST_EXIT";
 const GROUP: &str = "SOLOIST_TEST_GROUP";
 
 /// The places where the thread of a run exits.
-const PLACES: [&str; 5] = ["admitted", "before", "task", "background", "then"];
+const PLACES: [&str; 6] = ["admitted", "before", "task", "background", "then", "ended"];
 
 /// How its events are protected, both for much longer than the process takes to end.
 const WAYS: [&str; 2] = ["renewed", "fixed"];
@@ -168,7 +168,7 @@ fn a_child_exits_as_it_is_told() {
             };
             let schedule = match place {
                 "task, on record" => logged(&store),
-                "admitted" => Schedule::new(Arc::clone(&store)).observe(leaves_when_admitted(leave.clone())),
+                "admitted" | "ended" => Schedule::new(Arc::clone(&store)).observe(leaves_at(place, leave.clone())),
                 _ => Schedule::new(Arc::clone(&store)),
             };
             schedule.add(other).unwrap();
@@ -183,12 +183,13 @@ fn logged(store: &Arc<dyn EventMutex>) -> Schedule {
     Schedule::new(Arc::clone(store)).named("shop").unwrap().with_run_log(10).unwrap()
 }
 
-/// Returns an observer that calls `leave` when `report` is admitted.
-fn leaves_when_admitted(leave: impl Fn() + Send + Sync) -> impl Fn(&Notice<'_>) + Send + Sync {
-    move |notice| {
-        if let (Some("report"), Step::Admitted { .. }) = (notice.event(), notice.step()) {
-            leave();
-        }
+/// Returns an observer that calls `leave` at this step of `report`.
+fn leaves_at(place: &str, leave: impl Fn() + Send + Sync) -> impl Fn(&Notice<'_>) + Send + Sync {
+    let at_its_end = place == "ended";
+    move |notice| match notice.step() {
+        Step::Admitted { .. } if notice.event() == Some("report") && !at_its_end => leave(),
+        Step::Ended(_) if notice.event() == Some("report") && at_its_end => leave(),
+        _ => {}
     }
 }
 
@@ -231,7 +232,7 @@ fn report(
         "task" => Event::call("report", move |_| leave()),
         "task, on record" => Event::call("report", move |_| leave()).pause_on_failure(2),
         "background" => Event::call("report", move |_| leave()).in_background(),
-        "admitted" => Event::call("report", |_| {}),
+        "admitted" | "ended" => Event::call("report", |_| {}),
         "before" => Event::call("report", |_| {}).before(move |_| leave()),
         "then" => Event::call("report", |_| {}).then(move |_, _| leave()),
         "a thread of the task's own" => Event::call("report", move |_| {

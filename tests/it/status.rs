@@ -92,6 +92,25 @@ fn a_last_success_is_known_after_later_failures() {
 }
 
 #[test]
+fn a_store_that_panics_is_an_error_and_no_panic() {
+    let store = Scripted::default().before(|call| {
+        assert!(!call.is("held") && !call.is("runs"), "index out of bounds");
+        Ok(())
+    });
+    let schedule = Schedule::new(store).named("shop").unwrap().with_run_log(3).unwrap();
+    schedule.add(Event::call("a", |_| {}).every_minute().without_overlapping()).unwrap();
+    let errors = [
+        schedule.status().store_errors.remove(0).to_string(),
+        schedule.check().unwrap_err().to_string(),
+        schedule.paused().unwrap_err().to_string(),
+        schedule.runs("a").unwrap_err().to_string(),
+    ];
+    for error in errors {
+        assert!(error.contains("the store panicked: index out of bounds"), "{error}");
+    }
+}
+
+#[test]
 fn a_store_that_is_out_costs_the_status_what_only_it_knows() {
     let clock = ManualClock::at(noon());
     let store = TestStore::new(&clock);

@@ -333,9 +333,9 @@ impl<'a> ActiveRun<'a> {
         if !hooks.is_empty() {
             self.note_loss(self.planned.clock.moment());
         }
-        self.held.leave_thread();
         self.planned.history.ended(&self.running(), &self.outcome);
         self.tell_end();
+        self.held.leave_thread();
     }
 
     /// Returns the run for the status.

@@ -46,7 +46,7 @@ use std::thread::Scope;
 use super::store_request::{AdmittedRun, PendingRun, StoreRequest, decide, take_best_answer};
 use super::workers::start_thread;
 use crate::base::catch_panic::contain;
-use crate::base::error::{MutexError, ask_store};
+use crate::base::error::MutexError;
 use crate::event::protection::{claim::CLAIM_MARGIN, queue_markers, queue_markers::Queue};
 use crate::hold::guard::LeaseGuard;
 use crate::lease::request::Lease;
@@ -137,9 +137,7 @@ fn running(planned: &PlannedRun<'_>) -> Result<Option<Holder>, SkipReason> {
 
 /// Reads which of these names are held.
 fn read(planned: &PlannedRun<'_>, names: &[MutexName]) -> Result<Vec<Held>, SkipReason> {
-    let attempted = || "read the places of a queue".to_owned();
-    let answer = ask_store(attempted, || planned.store.mutex.held(Names::Each(names)));
-    answer.map_err(SkipReason::StoreUnavailable)
+    planned.store.held(Names::Each(names)).map_err(SkipReason::StoreUnavailable)
 }
 
 /// Requests the lease and the claim of a waiting run. `None`: one of the names in `unless` is held. If the store does

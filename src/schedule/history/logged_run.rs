@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::run_logger::{RunLogger, no_log};
+use super::run_logger::RunLogger;
 use crate::base::error::{MutexError, debug_as_display};
 use crate::event::definition::Definition;
 #[cfg(feature = "serde")]
@@ -217,8 +217,7 @@ impl Schedule {
 
     /// Returns the numbers of skips in the log of the store, including those that other schedules wrote.
     pub(crate) fn skips_of(&self, event: &Definition) -> Result<Vec<SkipCount>, MutexError> {
-        let log = self.store.mutex.run_log().ok_or_else(no_log)?;
-        let mut skips = log.skips(&event.name)?;
+        let mut skips = self.store.read_log(|log| log.skips(&event.name))?;
         skips.sort_unstable_by_key(SkipCount::reason);
         Ok(skips)
     }
@@ -226,7 +225,7 @@ impl Schedule {
     /// Returns the events in the log of the store, including those of other schedules.
     #[cfg(feature = "cli")]
     pub(crate) fn logged_events(&self) -> Result<Vec<String>, MutexError> {
-        self.store.mutex.run_log().ok_or_else(no_log)?.events()
+        self.store.read_log(|log| log.events())
     }
 
     /// Returns the error of the last write to the log, if it failed.
@@ -237,8 +236,7 @@ impl Schedule {
 
     /// Returns the runs in the log of the store, including those that other schedules wrote.
     pub(crate) fn runs_of(&self, event: &Definition) -> Result<Vec<LoggedRun>, MutexError> {
-        let log = self.store.mutex.run_log().ok_or_else(no_log)?;
-        let records = log.runs(&event.name)?;
+        let records = self.store.read_log(|log| log.runs(&event.name))?;
         if records.iter().all(|record| record.end().is_some()) {
             return Ok(records.into_iter().map(|record| LoggedRun { record, state: RunState::Ended }).collect());
         }
@@ -255,7 +253,7 @@ impl Schedule {
             Some(_) if !before.contains(&record.id()) => RunState::Running,
             Some(_) => RunState::PresumedDead,
         };
-        let records = log.runs(&event.name)?;
+        let records = self.store.read_log(|log| log.runs(&event.name))?;
         Ok(records.into_iter().map(|record| LoggedRun { state: state(&record), record }).collect())
     }
 }
@@ -263,7 +261,7 @@ impl Schedule {
 /// Returns the holders of the event's lease or slots. `None`: the event has no lease, or its holders are not known.
 fn holders_of(event: &Definition) -> Option<Vec<Holder>> {
     let leases = Some(event.protection.leases()).filter(|leases| !leases.is_empty())?;
-    let held = event.store.mutex.held(Names::Each(leases)).ok()?;
+    let held = event.store.held(Names::Each(leases)).ok()?;
     held.into_iter().map(Held::into_holder).collect()
 }
 

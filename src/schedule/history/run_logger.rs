@@ -17,7 +17,10 @@ use crate::observe::notice::{Notice, Step};
 use crate::observe::tell::{notice_queue::spawn_detached, observers::Observer, trace};
 use crate::outcome::run_record::skip_count::{SkipCount, add_skips};
 use crate::outcome::{run_record::RunRecord, run_record::outcome_kind::OutcomeKind};
-use crate::store::{described_store::Store, event_mutex::EventMutex};
+use crate::store::{
+    described_store::{Store, no_log},
+    event_mutex::EventMutex,
+};
 use crate::time::clock::Clock;
 use crate::time::clock::moment::Moment;
 
@@ -341,10 +344,6 @@ impl RunLogger {
     fn records(&self) -> MutexGuard<'_, WaitingRecords> {
         lock(&self.records.get().0)
     }
-}
-
-pub(crate) fn no_log() -> MutexError {
-    MutexError::unsupported("keep a log of runs")
 }
 
 #[cfg(unix)]

@@ -189,7 +189,7 @@ impl Schedule {
             if names.is_empty() {
                 continue;
             }
-            let answer = store.mutex.held(Names::Each(&names));
+            let answer = store.held(Names::Each(&names));
             let known: HashMap<&MutexName, Option<&Holder>> =
                 answer.iter().flatten().map(|held| (held.name(), held.holder())).collect();
             // `None`: it is not known which of the names are held.
@@ -200,9 +200,7 @@ impl Schedule {
                     }
                     Err(error) if error.is_outage() || error.is_unsupported() => None,
                     // One of the names in the request can't be read, but a request for `names` alone may succeed.
-                    Err(_) => {
-                        Some(store.mutex.held(Names::Each(names)).ok()?.into_iter().map(Held::into_holder).collect())
-                    }
+                    Err(_) => Some(store.held(Names::Each(names)).ok()?.into_iter().map(Held::into_holder).collect()),
                 }
             };
             let holders = |names: &[MutexName]| find(names)?.into_iter().collect::<Option<Vec<Holder>>>();
@@ -243,7 +241,7 @@ impl Schedule {
 #[cfg(feature = "cli")]
 pub(crate) fn waiting_for(event: &Definition) -> Result<Vec<Holder>, MutexError> {
     let Some(queue) = &event.protection.queue else { return Ok(Vec::new()) };
-    let held = if_supported(event.store.mutex.held(Names::Each(&queue.places)))?;
+    let held = if_supported(event.store.held(Names::Each(&queue.places)))?;
     let mut waiting: Vec<Holder> = held.into_iter().filter_map(Held::into_holder).collect();
     waiting.sort_by_key(Holder::token);
     Ok(waiting)

@@ -4,12 +4,15 @@ use std::collections::HashMap;
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
-use crate::base::error::{MutexError, ask_store};
+use crate::base::error::MutexError;
 use crate::base::lock::lock;
 use crate::lease::name::MutexName;
 use crate::outcome::{paused::Pause, skip_reason::SkipReason};
 use crate::schedule::outages::Outages;
-use crate::store::{described_store::Store, event_mutex::held::Names};
+use crate::store::{
+    described_store::Store,
+    event_mutex::held::{Held, Names},
+};
 use crate::time::{clock::Clock, clock::moment::Moment};
 
 /// The time after which a tick reads the pauses again. Until then, the tick uses the store's last answer. So for up to
@@ -28,8 +31,9 @@ pub(crate) struct PauseCheck<'a> {
     read: Mutex<Option<(Moment, Found)>>,
 }
 
-/// The markers that were read, each with its pause. `None`: the store does not have the marker.
-type Found = Result<HashMap<MutexName, Option<Pause>>, MutexError>;
+/// The markers that were read, each with its pause, or with the error if only this marker could not be read. `None`: the
+/// store does not have the marker.
+type Found = Result<HashMap<MutexName, Result<Option<Pause>, MutexError>>, MutexError>;
 
 impl<'a> PauseCheck<'a> {
     pub(crate) fn new(store: &'a Store, of_schedule: MutexName) -> Self {
@@ -63,11 +67,14 @@ impl<'a> PauseCheck<'a> {
             Some((_, found)) => found,
             None => &read.insert((clock.moment(), self.read_markers(marks, outages))).1,
         };
-        let found = found.as_ref().map_err(|error| SkipReason::StoreUnavailable(error.clone()))?;
-        match marks.iter().find_map(|mark| found.get(mark)?.as_ref()) {
-            Some(pause) => Err(SkipReason::Paused(pause.holder().cloned())),
-            None => Ok(()),
+        let unavailable = |error: &MutexError| SkipReason::StoreUnavailable(error.clone());
+        let found = found.as_ref().map_err(unavailable)?;
+        for answer in marks.iter().filter_map(|mark| found.get(mark)) {
+            if let Some(pause) = answer.as_ref().map_err(unavailable)? {
+                return Err(SkipReason::Paused(pause.holder().cloned()));
+            }
         }
+        Ok(())
     }
 
     /// Reads the markers of single events, and `own_marks`: the marker of the schedule, and that of one event.
@@ -78,11 +85,22 @@ impl<'a> PauseCheck<'a> {
         let attempted = || format!("read {of_schedule}");
         let found = match outages {
             Some(outages) => outages.ask(store, attempted, |mutex| mutex.held(Names::Each(&marks))),
-            None => ask_store(attempted, || store.mutex.held(Names::Each(&marks))),
+            None => store.held(Names::Each(&marks)),
         };
-        let found = found?.into_iter().map(|held| (held.name().clone(), Some(Pause::by(held.into_holder()))));
-        let mut known: HashMap<_, _> = marks.into_iter().map(|mark| (mark, None)).collect();
-        known.extend(found);
-        Ok(known)
+        let pause = |held: Held| Pause::by(held.into_holder());
+        match found {
+            Err(error) if error.is_outage() => Err(error),
+            // The store has answered, but could not read all markers. Now each marker is read by a separate request, so
+            // that an unreadable marker pauses no other event.
+            Err(_) => {
+                let read = |mark: &MutexName| store.held(Names::of(mark)).map(|mut held| held.pop().map(pause));
+                Ok(marks.into_iter().map(|mark| (mark.clone(), read(&mark))).collect())
+            }
+            Ok(found) => {
+                let mut known: HashMap<_, _> = marks.into_iter().map(|mark| (mark, Ok(None))).collect();
+                known.extend(found.into_iter().map(|held| (held.name().clone(), Ok(Some(pause(held))))));
+                Ok(known)
+            }
+        }
     }
 }

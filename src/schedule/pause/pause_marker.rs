@@ -53,7 +53,7 @@ impl Schedule {
 
     /// Reads the pause with this marker. `None`: the store does not have the marker.
     pub(super) fn find_pause(&self, mark: &MutexName) -> Result<Option<Pause>, PauseError> {
-        let held = self.store.mutex.held(Names::of(mark))?.pop();
+        let held = self.store.held(Names::of(mark))?.pop();
         Ok(held.map(|held| Pause::by(held.into_holder())))
     }
 
@@ -91,7 +91,7 @@ impl Schedule {
         if !can_extend {
             return Ok(None);
         }
-        let held = if_supported(mutex.held(Names::of(mark)))?.pop();
+        let held = if_supported(self.store.held(Names::of(mark)))?.pop();
         let Some(holder) = held.and_then(Held::into_holder) else { return Ok(None) };
         let lease = holder.as_lease(mark.clone(), term, self.clock.moment());
         extend_one(&**mutex, &lease, term).map(Some)

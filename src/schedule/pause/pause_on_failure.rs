@@ -9,7 +9,6 @@ use crate::base::{catch_panic::contain, error::MutexError};
 use crate::lease::{name::MutexName, owner::Owner, term::Term};
 use crate::observe::tell::trace;
 use crate::outcome::run_record::{RunEnd, RunRecord, outcome_kind::OutcomeKind};
-use crate::schedule::history::run_logger::no_log;
 use crate::schedule::schedule::Schedule;
 
 impl Schedule {
@@ -32,8 +31,7 @@ impl Schedule {
 
     /// Pauses an event whose last `limit` runs have all failed, wherever in the fleet they ran.
     fn pause_if_failing(&self, mark: &MutexName, event: &str, limit: usize) -> Result<(), PauseError> {
-        let log = self.store.mutex.run_log().ok_or_else(|| PauseError::Store(no_log()))?;
-        let runs = log.runs(event)?;
+        let runs = self.store.read_log(|log| log.runs(event))?;
         // An existing pause keeps its own reason and end.
         if !have_failed(&runs, limit) || self.find_pause(mark)?.is_some() {
             return Ok(());

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::Schedule;
-use crate::base::error::{MutexError, if_supported};
+use crate::base::error::{MutexError, ask_store, if_supported};
 use crate::base::escape::Named;
 use crate::event::definition::Definition;
 use crate::event::protection::claim::CLAIM_MARGIN;
@@ -141,7 +141,7 @@ impl Schedule {
     pub fn check(&self) -> Result<Vec<StoreWarning>, MutexError> {
         let mut warnings = Vec::new();
         for store in self.stores() {
-            warnings.extend(store.mutex.check()?);
+            warnings.extend(ask_store(|| "check the store".to_owned(), || store.mutex.check())?);
             warnings.extend(self.shared_names(&store)?);
         }
         Ok(warnings)
@@ -154,7 +154,7 @@ impl Schedule {
         let registry = self.events.registry();
         let events = registry.events.iter().filter(|event| event.store.id == store.id);
         let names: Vec<MutexName> = events.flat_map(|event| own_names(event, now)).collect();
-        let held = if_supported(store.mutex.held(Names::Each(&names)))?;
+        let held = if_supported(store.held(Names::Each(&names)))?;
         let mut others = BTreeMap::new();
         for held in &held {
             let event = held.name().event().unwrap_or(held.name().mutex());

@@ -8,7 +8,7 @@ use chrono::TimeDelta;
 use soloist::observe::{OutcomeKind, RunRecord};
 use soloist::store::{Admission, Admitted, Batch, LeaseRequest, Names, Owner, StoreWarning};
 use soloist::time::Clock;
-use soloist::{Event, EventMutex, MutexError, MutexName, RedisMutex, Schedule, Term};
+use soloist::{Event, EventMutex, MutexError, MutexName, RedisMutex, Schedule, SkipReason, Term};
 
 use super::contract::key;
 use super::{extend, patient, wait_until};
@@ -109,6 +109,20 @@ fn the_logs_of_many_events_are_read_in_parts() {
         let runs = log.runs(event).unwrap();
         assert_eq!((runs.len(), runs[0].occurrence()), (1000, noon() + TimeDelta::seconds(1000)));
     }
+}
+
+#[test]
+fn an_unreadable_pause_of_one_event_stops_no_other() {
+    let server = Redis::start();
+    server.ask(&["SET", "{soloist}:mark/shop/filtered%20and%20paused/event%20paused", "v2 a newer format"]);
+    let schedule = Schedule::new(patient(&server.url())).named("shop").unwrap();
+    let filtered = |name: &str| Event::call(name, |_| {}).every_minute().without_overlapping().when(|_| true);
+    schedule.add(filtered("filtered and paused")).unwrap();
+    schedule.add(filtered("filtered")).unwrap();
+    schedule.add(Event::call("unprotected", |_| {}).every_minute()).unwrap();
+    let report = schedule.run_due(noon());
+    assert!(matches!(skipped(&report, "filtered and paused"), SkipReason::StoreUnavailable(_)), "{report}");
+    assert!(ran(&report, "filtered").is_success() && ran(&report, "unprotected").is_success(), "{report}");
 }
 
 #[test]
