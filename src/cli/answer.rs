@@ -7,7 +7,6 @@ use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
 pub(super) mod parse_error;
-mod unexpected;
 
 use crate::base::error::MutexError;
 use crate::base::escape::Chain;
