@@ -5,15 +5,21 @@ use std::any::{Any, TypeId};
 use std::fmt;
 use std::panic;
 use std::process;
-use std::sync::{Mutex, mpsc};
+use std::sync::Mutex;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
+use std::time::Duration;
 
-use super::case_timeout::{Calls, Patience};
 use super::cases::{self, Case, processes};
 use super::child::{self, EntryPoint, Role};
 use super::harness::Harness;
 use super::subject::{CaseResult, DoesNotApply, Subject};
 use crate::base::lock::lock;
+
+/// The time limit of a case, so that a call that does not return fails the suite. The limit is shorter than the long
+/// leases of a case, because these must not end during the case. It is long enough for the longest cases, which send
+/// about ten thousand requests.
+const TIME_LIMIT: Duration = Duration::from_secs(5 * 60);
 
 /// Runs all cases in order, and prints a line for each case. Use this in a program without a test harness.
 ///
@@ -65,7 +71,7 @@ pub fn check<H: Harness>(make: impl Fn() -> H) -> Result<(), Failed> {
     let cases = cases::all::<H>();
     let (mut passed, mut failed) = (0, Vec::new());
     for (name, case) in &cases {
-        match run(name, *case, make(), EntryPoint::Program) {
+        match run(name, *case, make(), EntryPoint::Program, TIME_LIMIT) {
             Ok(Ok(())) => {
                 passed += 1;
                 println!("{name}: passed");
@@ -138,7 +144,7 @@ pub fn run_as_test<H: Harness>(case: &str, module: &str, harness: H) {
         .into_iter()
         .find(|(name, _)| *name == case)
         .unwrap_or_else(|| panic!("no case has the name {case}, although the tests are made from the list of cases"));
-    match run(name, function, harness, EntryPoint::test_in(module)) {
+    match run(name, function, harness, EntryPoint::test_in(module), TIME_LIMIT) {
         Ok(Ok(())) => {}
         Ok(Err(DoesNotApply(why))) => println!("does not apply, {why}"),
         Err(panic) => {
@@ -158,7 +164,7 @@ pub fn run_as_child<H: Harness>(_make: impl FnOnce() -> H) {
 
 /// Plays `role` on the store at `address`, until the role is over, or until the process that started this process ends.
 fn play<H: Harness>(address: &str, run: String, role: &str) {
-    let subject = Subject::of_run(H::at(address), EntryPoint::Program, Calls::default(), run);
+    let subject = Subject::of_run(H::at(address), EntryPoint::Program, run);
     processes::play(&subject, role, &child::words());
 }
 
@@ -167,6 +173,7 @@ fn run<H: Harness>(
     case: Case<H>,
     harness: H,
     entry: EntryPoint,
+    limit: Duration,
 ) -> Result<CaseResult, Box<dyn Any + Send>> {
     /// Harnesses with a case that did not end. Their other cases fail at once, without another wait.
     static HANGING: Mutex<Vec<TypeId>> = Mutex::new(Vec::new());
@@ -176,16 +183,17 @@ fn run<H: Harness>(
         return Err(Box::new("it was not run: the store left another case without an answer".to_owned()));
     }
     let (running, ended) = mpsc::channel::<()>();
-    let calls = Calls::default();
-    let subjects = calls.clone();
     let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
         let _running = running;
-        case(&Subject::new(harness, entry, subjects))
+        case(&Subject::new(harness, entry))
     });
     let thread = thread.expect("a thread for the case can be started");
-    if let Err(stuck) = calls.wait_for(&ended, Patience::default()) {
+    if ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
         hanging().push(TypeId::of::<H>());
-        return Err(Box::new(format!("promised: no call blocks for longer than a few seconds; but {stuck}")));
+        let why = format!(
+            "promised: no call blocks for longer than a few seconds; but the case did not end within {limit:?}: a call did not return, or all calls are slow"
+        );
+        return Err(Box::new(why));
     }
     thread.join()
 }
@@ -243,4 +251,73 @@ macro_rules! contract_tests {
             $crate::contract::run_as_child(|| $make);
         }
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::error::MutexError;
+    use crate::lease::name::MutexName;
+    use crate::lease::request::{Lease, LeaseRequest};
+    use crate::store::{event_mutex::EventMutex, memory::MemoryMutex};
+
+    /// A store whose `exists` does not return.
+    #[derive(Debug)]
+    struct Hanging;
+
+    impl EventMutex for Hanging {
+        fn create(&self, _: &LeaseRequest) -> Result<Option<Lease>, MutexError> {
+            Ok(None)
+        }
+
+        fn exists(&self, _: &MutexName) -> Result<bool, MutexError> {
+            loop {
+                thread::park();
+            }
+        }
+
+        fn forget(&self, _: &Lease) -> Result<bool, MutexError> {
+            Ok(false)
+        }
+    }
+
+    struct OnHanging;
+
+    impl Harness for OnHanging {
+        type Mutex = Hanging;
+
+        fn mutex(&self) -> Hanging {
+            Hanging
+        }
+    }
+
+    struct InMemory;
+
+    impl Harness for InMemory {
+        type Mutex = MemoryMutex;
+
+        fn mutex(&self) -> MemoryMutex {
+            MemoryMutex::new()
+        }
+    }
+
+    /// Runs a case that reads a name, and returns the message of its failure.
+    fn failure<H: Harness>(harness: H, limit: Duration) -> Option<String> {
+        let case = |subject: &Subject<H>| {
+            assert!(!subject.exists(&subject.name("report")));
+            Ok(())
+        };
+        run("a_free_name_is_free", case, harness, EntryPoint::Program, limit)
+            .err()
+            .map(|panic| message(&*panic).to_owned())
+    }
+
+    #[test]
+    fn a_store_that_hangs_fails_one_case_at_the_time_limit_and_the_others_at_once() {
+        let hanging = failure(OnHanging, Duration::from_millis(200)).expect("a call does not return");
+        assert!(hanging.contains("; but the case did not end within 200ms: a call did not return, "), "{hanging}");
+        let other = failure(OnHanging, Duration::from_secs(5)).expect("the case is not run");
+        assert!(other.starts_with("it was not run: "), "{other}");
+        assert_eq!(failure(InMemory, TIME_LIMIT), None, "another store is not concerned");
+    }
 }

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::case_timeout::{Calls, Watched};
 use super::child::{EntryPoint, Other};
 use super::harness::Harness;
 use crate::base::{error::MutexError, escape::Chain};
@@ -54,35 +53,29 @@ pub(super) struct FourLeases {
 
 pub(super) struct Subject<H: Harness> {
     pub(super) harness: H,
-    pub(super) mutex: Watched<H::Mutex>,
+    pub(super) mutex: H::Mutex,
     pub(super) clock: Clock,
     entry: EntryPoint,
-    calls: Calls,
     /// The beginning of all names of this case. No other case, process or host uses such names.
     pub(super) run: String,
     keeps_holders: OnceLock<bool>,
 }
 
 impl<H: Harness> Subject<H> {
-    pub(super) fn new(harness: H, entry: EntryPoint, calls: Calls) -> Self {
-        Self::of_run(harness, entry, calls, format!("contract {}", Owner::unique()))
+    pub(super) fn new(harness: H, entry: EntryPoint) -> Self {
+        Self::of_run(harness, entry, format!("contract {}", Owner::unique()))
     }
 
     /// Makes the subject for a role in a case of another process. All names begin with `run`, as in that case.
-    pub(super) fn of_run(harness: H, entry: EntryPoint, calls: Calls, run: String) -> Self {
+    pub(super) fn of_run(harness: H, entry: EntryPoint, run: String) -> Self {
         let short = harness.short_term();
         assert!(
             short.get() <= LONGEST_SHORT_TERM,
             "the harness has a `short_term` of {:?}: a case waits for several of these terms, so return at most {LONGEST_SHORT_TERM:?}",
             short.get()
         );
-        let (mutex, clock) = (Watched::new(harness.mutex(), calls.clone()), harness.clock());
-        Self { harness, mutex, clock, entry, calls, run, keeps_holders: OnceLock::new() }
-    }
-
-    /// Returns another handle of the store.
-    pub(super) fn another_mutex(&self) -> Watched<H::Mutex> {
-        Watched::new(self.harness.mutex(), self.calls.clone())
+        let (mutex, clock) = (harness.mutex(), harness.clock());
+        Self { harness, mutex, clock, entry, run, keeps_holders: OnceLock::new() }
     }
 
     /// Starts a process that opens the store at `address` and plays `role`, with the names of this case.

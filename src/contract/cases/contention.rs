@@ -71,7 +71,7 @@ pub(super) fn no_update_is_lost_between_threads<H: Harness>(subject: &Subject<H>
     let name = subject.name("guarded");
     let count = AtomicUsize::new(0);
     let update = |_| {
-        let mutex = subject.another_mutex();
+        let mutex = subject.harness.mutex();
         repeat(5, 20, |_| {
             let lease = patiently("a name that is released again and again is granted", &name, || {
                 answered("create", &name, mutex.create(&subject.request(&name)))

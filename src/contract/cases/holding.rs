@@ -6,7 +6,7 @@ use crate::store::event_mutex::EventMutex;
 
 pub(super) fn all_handles_of_a_harness_are_for_one_store<H: Harness>(subject: &Subject<H>) {
     let lease = subject.create(&subject.name("seen"));
-    let is_seen = answered("exists", lease.name(), subject.another_mutex().exists(lease.name()));
+    let is_seen = answered("exists", lease.name(), subject.harness.mutex().exists(lease.name()));
     let happened = "another handle does not see the lease: let `mutex` return a clone of one store";
     must(is_seen, "all handles of `Harness::mutex` are for one store", lease.name(), happened);
     subject.releases(&lease);

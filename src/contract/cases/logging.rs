@@ -217,7 +217,7 @@ pub(super) fn no_run_is_lost_and_none_too_many_stays_where_many_write_at_once<H:
     let log = log_of(subject)?;
     let all = subject.name("all");
     let few = |round| subject.name(format_args!("few {round}"));
-    let stores: Vec<_> = (0..WRITERS).map(|_| subject.another_mutex()).collect();
+    let stores: Vec<_> = (0..WRITERS).map(|_| subject.harness.mutex()).collect();
     let write = |writer: usize, round: usize| {
         let log = Log(stores[writer].run_log().expect("the store keeps a log"));
         for (event, keep) in [(all.clone(), WRITERS * ROUNDS), (few(round), 2)] {

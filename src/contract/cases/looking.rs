@@ -54,7 +54,7 @@ pub(super) fn looking_never_makes_a_create_fail<H: Harness>(subject: &Subject<H>
         answer => drop(answered("held", &name, answer)),
     };
     let look = || {
-        let mutex = subject.another_mutex();
+        let mutex = subject.harness.mutex();
         for _ in 0..50 {
             answered("exists", &name, mutex.exists(&name));
             tells(&mutex, Names::of(&name));
