@@ -33,7 +33,7 @@ fn a_killed_process_frees_its_lease_at_once() {
 }
 
 #[test]
-fn a_stopped_process_that_has_the_mutex_locked_is_named_after_a_bounded_wait() {
+fn a_call_waits_for_a_stopped_process_that_has_the_mutex_locked_and_says_how_to_find_it() {
     let store = Store::new();
     store.assert_free(&reports());
     let lock = store.lock();
@@ -42,7 +42,8 @@ fn a_stopped_process_that_has_the_mutex_locked_is_named_after_a_bounded_wait() {
     child.signal("-STOP");
     let error = assert_names(Unusable, store.mutex.create(&store.request(&reports())).unwrap_err(), &lock);
     let source = error.get_ref().unwrap().to_string();
-    assert_eq!(source, format!("it is locked by pid {}, and a call waits at most 3 s for locks", child.pid()));
+    let advice = format!("find the process with `fuser {}`, and continue or end it", lock.display());
+    assert_eq!(source, format!("it is locked, and a call waits at most 3 s for locks: {advice}"));
     assert!(!store.mutex.exists(&reports()).unwrap(), "a read needs no lock of the stuck process");
     child.signal("-CONT");
     child.kill();
