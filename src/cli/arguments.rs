@@ -35,7 +35,7 @@ pub(super) fn of_schedule(name: String) -> Command {
                 .arg(event())
                 .arg(
                     flag("claim")
-                        .help("Run the event for its last due time, at most 5 minutes ago; no other server then runs that time"),
+                        .help("Run the event for its last due time, less than 5 minutes ago; no other server then runs that time"),
                 )
                 .arg(
                     flag("ignore-filters")

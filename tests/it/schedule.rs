@@ -221,7 +221,8 @@ fn a_lease_that_can_not_be_as_it_was_asked_for_is_refused() {
         ),
         (
             event("e").daily().without_overlapping().lease_term(Duration::ZERO),
-            "event `e`: `lease_term(0s)`: use 100ms to ten years",
+            "event `e`: `lease_term(0s)`: use 100ms to ten years; a running task renews its lease, and the term is how long a \
+             killed process blocks the event",
         ),
         (
             event("e").daily().on_one_server().lease_term(HOUR),

@@ -50,14 +50,14 @@ impl Schedule {
         Ok(self.event(name)?.upcoming(after))
     }
 
-    /// Returns the last due time of an event, if it was at most [`CLAIM_MARGIN`] before `now`. The claim on an earlier
+    /// Returns the last due time of an event, if it was less than [`CLAIM_MARGIN`] before `now`. The claim on an earlier
     /// time may have expired.
     #[cfg(feature = "cli")]
     pub(crate) fn last_due(&self, name: &str, now: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, UnknownEvent> {
         self.last_due_within(name, now, TimeDelta::from_std(CLAIM_MARGIN).unwrap_or_default())
     }
 
-    /// Returns the last due time of an event, if it was at most `window` before `now`.
+    /// Returns the last due time of an event, if it was less than `window` before `now`.
     #[cfg(feature = "cli")]
     pub(crate) fn last_due_within(
         &self,
@@ -65,8 +65,7 @@ impl Schedule {
         now: DateTime<Utc>,
         window: TimeDelta,
     ) -> Result<Option<DateTime<Utc>>, UnknownEvent> {
-        let before = now - window - TimeDelta::nanoseconds(1);
-        Ok(self.upcoming(name, before)?.take_while(|due| *due <= now).last())
+        Ok(self.upcoming(name, now - window)?.take_while(|due| *due <= now).last())
     }
 
     /// Returns the starts in this range, with their events, in the order of time. The range includes its start, but not
@@ -121,13 +120,13 @@ mod tests {
     use crate::time::clock::manual::ManualClock;
 
     #[test]
-    fn the_last_due_time_is_at_most_five_minutes_ago() {
+    fn the_last_due_time_is_less_than_five_minutes_ago() {
         let schedule = Schedule::in_process();
         schedule.add(Event::call("e", |_| {}).hourly()).unwrap();
         let noon: DateTime<Utc> = "2026-03-01T12:00:00Z".parse().unwrap();
         let last_due = |now| schedule.last_due("e", now).unwrap();
-        assert_eq!(last_due(noon + TimeDelta::minutes(5)), Some(noon));
-        assert_eq!(last_due(noon + TimeDelta::minutes(5) + TimeDelta::nanoseconds(1)), None);
+        assert_eq!(last_due(noon + TimeDelta::minutes(5) - TimeDelta::nanoseconds(1)), Some(noon));
+        assert_eq!(last_due(noon + TimeDelta::minutes(5)), None);
     }
 
     // `run_last_due` runs an occurrence before its jittered start. The claim must prevent a second run at that start.

@@ -128,7 +128,7 @@ fn who_is_beaten_halfway_by_one_that_does_not_queue_keeps_nothing<S: Trouble>() 
     assert_eq!(server.held(), ["lease/report"], "the claim is nobody's");
 }
 
-/// Freezes a client after it was beaten, before it can roll back: the server gets nothing more from it.
+/// Lets the server get nothing more from a client that was beaten, before this client can roll back.
 fn who_is_beaten_and_falls_silent_soon_keeps_nobody_from_renewing<S: Trouble>() {
     let (server, lease, later) = (S::start(), request("report"), request("report"));
     let proxy = Proxy::of(&server);
