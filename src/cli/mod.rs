@@ -1,18 +1,18 @@
 //! The command line of a schedule, and the command line of the program `soloist`, which needs only a store.
-//!
-//! | file | contents |
-//! | --- | --- |
-//! | `arguments` | the commands, their arguments and options |
-//! | `schedule_commands` | the commands that need events: run, work, list, next, run-one, status |
-//! | `schedule_commands/backfill_command` | the command that runs past occurrences again: its plan, its question, its summary |
-//! | `schedule_commands/live_view` | the output of `work` and `backfill` while they run |
-//! | `store_commands` | the commands that need only a store: log, locks, pause, paused, resume, check, create-table |
-//! | `unlock` | the command that asks the run under a lease to stop, or breaks the lease |
-//! | `run_command` | `soloist run`: a command under a lease |
-//! | `completions_and_man` | the completion script and the manual page of a program |
-//! | `answer` | the answer of a command: a text and an exit code |
-//! | `answer/parse_error` | the error of a command line that can't be read, with advice on what to write instead |
-//! | `tables` | tables, and the text of times, pauses and holders |
+
+// | file | contents |
+// | --- | --- |
+// | `arguments` | the commands, their arguments and options |
+// | `schedule_commands` | the commands that need events: run, work, list, next, run-one, status |
+// | `schedule_commands/backfill_command` | the command that runs past occurrences again: its plan, its question, its summary |
+// | `schedule_commands/live_view` | the output of `work` and `backfill` while they run |
+// | `store_commands` | the commands that need only a store: log, locks, pause, paused, resume, check, create-table |
+// | `unlock` | the command that asks the run under a lease to stop, or breaks the lease |
+// | `run_command` | `soloist run`: a command under a lease |
+// | `completions_and_man` | the completion script and the manual page of a program |
+// | `answer` | the answer of a command: a text and an exit code |
+// | `answer/parse_error` | the error of a command line that can't be read, with advice on what to write instead |
+// | `tables` | tables, and the text of times, pauses and holders |
 
 use std::error::Error;
 use std::ffi::OsStr;

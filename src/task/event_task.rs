@@ -47,7 +47,7 @@ pub type TaskResult = Result<(), BoxError>;
     note = "to return an error of another type, which must be `Send + Sync`, use `?`: `|run| Ok(import(run)?)`; to \
             return a text, write `Err(\"no paper\".into())`",
     note = "to drop the value of the last expression, write `;` after it; for a task that is a future, use \
-            `Event::spawn` of the feature `tokio`",
+            `Event::spawn` of the feature `tokio`, with `Ok(import(run).await?)` as the end of its `async` block",
     note = "to run a program, use `Event::command` or `Event::exec`; for a condition, use `when(..)` or `skip(..)`"
 )]
 // There is only one error type, so that the compiler can infer the type of `Ok(())` at the end of a closure with `?`.
