@@ -5,11 +5,12 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::str::FromStr;
 
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
-use super::{ClaimPart, Claimed, MutexName};
-use crate::base::escape::decoded_text;
+use super::{ClaimPart, Claimed, InvalidName, MutexName};
+use crate::base::escape::{OneLine, decoded_text};
 use crate::time::clock::shown::Rfc3339;
 
 /// The ASCII bytes that are written as `%XX` in a part of a key. Bytes that are not ASCII are always written as `%XX`.
@@ -43,22 +44,44 @@ impl MutexName {
         }
     }
 
-    /// Parses the text of a marker. Any byte of a part may be written as `%XX`, because stores encode more characters
-    /// than `Display` does. Returns `None` if the text is not that of a marker.
-    pub(crate) fn read_mark(text: &str) -> Option<Self> {
-        let mut parts = text.strip_prefix("mark/")?.split('/').map(decoded_text);
-        let (mutex, event, mark) = (parts.next()??, parts.next()??, parts.next()??);
-        let name = Self::lease(mutex).ok().filter(|_| parts.next().is_none())?;
-        Some(name.mark(event, mark))
-    }
-
     /// Returns the lease or the marker with this text in the key of a server, or `None` if the text is neither.
     pub(crate) fn read_key_text(text: &str) -> Option<Self> {
-        let name = match text.strip_prefix("lease/") {
-            Some(mutex) => Self::lease(decoded_text(mutex)?).ok()?,
-            None => Self::read_mark(text)?,
-        };
-        (name.key_text("") == text).then_some(name)
+        let name: Self = text.parse().ok()?;
+        let is_listed = name.is_lease() || name.marked().is_some();
+        (is_listed && name.key_text("") == text).then_some(name)
+    }
+}
+
+/// Parses the text that `Display` writes. Any byte of a part may be written as `%XX`, because a store may encode more
+/// characters than `Display` does.
+///
+/// ```
+/// use soloist::MutexName;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let claim = MutexName::lease("db/backup")?.claim("backup", "2026-03-01T12:00:00Z".parse()?);
+/// assert_eq!(claim.to_string().parse(), Ok(claim));
+/// assert!("db/backup".parse::<MutexName>().is_err());
+/// # Ok(())
+/// # }
+/// ```
+impl FromStr for MutexName {
+    type Err = InvalidName;
+
+    fn from_str(text: &str) -> Result<Self, InvalidName> {
+        let unreadable = || InvalidName::because(format_args!("`{}` can't be read", OneLine(text)));
+        let (kind, parts) = text.split_once('/').ok_or_else(unreadable)?;
+        let parts: Vec<String> = parts.split('/').map(decoded_text).collect::<Option<_>>().ok_or_else(unreadable)?;
+        let name = Self::lease(parts[0].as_str())?;
+        match (kind, &parts[1..]) {
+            ("lease", []) => Ok(name),
+            ("claim", [event, occurrence]) => {
+                Ok(name.claim(event.as_str(), occurrence.parse().map_err(|_| unreadable())?))
+            }
+            ("permit", [event, period]) => Ok(name.permit(event.as_str(), period.as_str())),
+            ("mark", [event, mark]) => Ok(name.mark(event.as_str(), mark.as_str())),
+            _ => Err(unreadable()),
+        }
     }
 }
 
@@ -128,13 +151,32 @@ mod tests {
     }
 
     #[test]
-    fn the_text_of_a_mark_is_read_back() {
-        for mark in [lease("a").mark("a", "paused"), lease("a/b%").mark("c d/e", "queue 1"), lease("ü").mark("", "")] {
-            assert_eq!(MutexName::read_mark(&mark.to_string()), Some(mark.clone()));
-            assert_eq!(MutexName::read_mark(&mark.to_string().replace(' ', "%20")), Some(mark));
+    fn the_text_of_a_name_is_read_back() {
+        let (odd, instant) = (lease("a/b%"), DateTime::from_timestamp_nanos(1_772_366_400_000_000_001));
+        for name in [
+            lease("a"),
+            odd.clone(),
+            odd.mark("c d/e", "queue 1"),
+            lease("ü").mark("", ""),
+            odd.claim("c d/e", instant),
+            odd.permit("c d/e", "day@2026-03-01T00:00:00+01:00"),
+        ] {
+            assert_eq!(name.to_string().parse(), Ok(name.clone()));
+            assert_eq!(name.to_string().replace(' ', "%20").parse(), Ok(name));
         }
-        for other in ["", "mark/", "mark/a/b", "mark//b/c", "mark/a/b/c/d", "mark/a/b/%zz", "lease/a", "claim/a/b/c"] {
-            assert_eq!(MutexName::read_mark(other), None, "{other}");
+        for other in [
+            "",
+            "a",
+            "lease/",
+            "lease/a/b",
+            "mark/",
+            "mark/a/b",
+            "mark//b/c",
+            "mark/a/b/c/d",
+            "mark/a/b/%zz",
+            "claim/a/b/c",
+        ] {
+            assert!(other.parse::<MutexName>().is_err(), "{other}");
         }
     }
 

@@ -120,7 +120,8 @@ impl MutexState {
     pub(crate) fn marks(&self) -> impl Iterator<Item = MutexName> {
         self.lines().filter_map(|(at, line)| {
             StateEntry::of_line(at, line)?;
-            MutexName::read_mark(&decoded_text(line.split('\t').nth(1)?)?)
+            let name: MutexName = decoded_text(line.split('\t').nth(1)?)?.parse().ok()?;
+            name.marked().is_some().then_some(name)
         })
     }
 
