@@ -36,7 +36,7 @@ use crate::time::clock::{Clock, manual::ManualClock};
 /// let schedule = Schedule::new(store.clone());
 /// schedule.add(Event::call("reports", |_| {}).every_minute().without_overlapping())?;
 ///
-/// store.be_out(true);
+/// store.be_unavailable(true);
 /// let report = schedule.run_due(clock.now());
 /// assert!(matches!(report.skip_reason("reports"), Some(SkipReason::StoreUnavailable(_))) && report.is_failure());
 /// # Ok(())
@@ -51,7 +51,7 @@ pub struct TestStore {
 
 #[derive(Debug, Default)]
 struct Faults {
-    is_out: AtomicBool,
+    is_unavailable: AtomicBool,
     takes: Mutex<Duration>,
 }
 
@@ -61,18 +61,18 @@ impl TestStore {
         Self { memory: MemoryMutex::with_clock(clock), clock: clock.clone(), faults: Arc::default() }
     }
 
-    /// Makes the store unavailable if `is_out` is `true`, and available again if it is `false`. Held names stay held,
+    /// Makes the store unavailable if `is_unavailable` is `true`, and available again if it is `false`. Held names stay held,
     /// and expire as usual.
-    pub fn be_out(&self, is_out: bool) {
-        self.faults.is_out.store(is_out, Ordering::SeqCst);
+    pub fn be_unavailable(&self, is_unavailable: bool) {
+        self.faults.is_unavailable.store(is_unavailable, Ordering::SeqCst);
     }
 
-    fn is_out(&self) -> bool {
-        self.faults.is_out.load(Ordering::SeqCst)
+    fn is_unavailable(&self) -> bool {
+        self.faults.is_unavailable.load(Ordering::SeqCst)
     }
 
     /// Makes the store slow: from now on, `time` passes on the store's clock before each answer.
-    pub fn take(&self, time: Duration) {
+    pub fn answer_after(&self, time: Duration) {
         *lock(&self.faults.takes) = time;
     }
 
@@ -139,19 +139,19 @@ impl TestStore {
     }
 
     /// Returns the answer of the store in memory, or an error if the test has made the store unavailable. Before the
-    /// return, moves the clock by the time that [`take`](Self::take) has set.
+    /// return, moves the clock by the time that [`answer_after`](Self::answer_after) has set.
     fn answer<T>(
         &self,
         attempted: impl FnOnce() -> String,
         ask: impl FnOnce(&MemoryMutex) -> Result<T, MutexError>,
     ) -> Result<T, MutexError> {
-        let answer = if self.is_out() { Err(unavailable(attempted())) } else { ask(&self.memory) };
+        let answer = if self.is_unavailable() { Err(unavailable(attempted())) } else { ask(&self.memory) };
         self.pass_time();
         answer
     }
 
     fn log(&self, attempted: &str) -> Result<&dyn RunLog, MutexError> {
-        if self.is_out() { Err(unavailable(attempted)) } else { Ok(&*self.memory.runs) }
+        if self.is_unavailable() { Err(unavailable(attempted)) } else { Ok(&*self.memory.runs) }
     }
 
     fn pass_time(&self) {
@@ -192,7 +192,7 @@ impl EventMutex for TestStore {
     }
 
     fn carry_out(&self, batch: &mut Batch) {
-        if self.is_out() {
+        if self.is_unavailable() {
             let (releases, admissions) = batch.slots_mut();
             fill_each(releases, |asked| Err(unavailable(asked.attempted())));
             fill_each(admissions, |asked| Err(unavailable(asked.attempted())));
@@ -203,7 +203,7 @@ impl EventMutex for TestStore {
     }
 
     fn extend(&self, leases: &mut [Slot<Lease, bool>], term: Term) {
-        if self.is_out() {
+        if self.is_unavailable() {
             fill_each(leases, |lease| Err(unavailable(attempted_extension(lease))));
         } else {
             self.memory.extend(leases, term);

@@ -105,7 +105,7 @@ fn a_scrape_has_what_the_guide_lists_and_counts_what_happened() {
         let elsewhere = store.run_elsewhere("fails").unwrap();
         let _ = schedule.run_due(noon());
         drop(elsewhere);
-        store.be_out(true);
+        store.be_unavailable(true);
         let _ = schedule.run_due(noon());
         let scrape = Scrape::of(&handle);
         assert_eq!(scrape.get(r#"soloist_skips_total{event="fails",reason="overlapping"}"#), 1.0);
@@ -113,7 +113,7 @@ fn a_scrape_has_what_the_guide_lists_and_counts_what_happened() {
         assert_eq!((scrape.get("soloist_store_unavailable"), scrape.get("soloist_store_errors_total")), (1.0, 1.0));
         assert_eq!(scrape.get(r#"soloist_consecutive_failures{event="fails"}"#), 1.0);
 
-        store.be_out(false);
+        store.be_unavailable(false);
         let _ = schedule.run_due(noon());
         assert_eq!(Scrape::of(&handle).get(r#"soloist_consecutive_failures{event="fails"}"#), 2.0);
         clock.advance(Duration::from_secs(180));
@@ -164,7 +164,7 @@ fn the_counts_go_on_when_events_are_added_and_removed_and_where_two_schedules_sh
             }
             Scrape::of(&handle)
         };
-        store.be_out(true);
+        store.be_unavailable(true);
         let failures = r#"soloist_consecutive_failures{event="bad"}"#;
         for number in [1.0, 2.0, 3.0] {
             let scrape = tick([&one, &other]);
@@ -184,7 +184,7 @@ fn the_counts_go_on_when_events_are_added_and_removed_and_where_two_schedules_sh
         assert_eq!(scrape.get(r#"soloist_runs_total{event="more",result="succeeded"}"#), 1.0);
         assert_eq!(scrape.get(r#"soloist_runs_total{event="else",result="succeeded"}"#), 5.0);
 
-        store.be_out(false);
+        store.be_unavailable(false);
         assert!(one.remove("bad"));
         let scrape = tick([&one, &other]);
         assert_eq!(scrape.get("soloist_store_unavailable"), 0.0);
@@ -192,7 +192,7 @@ fn the_counts_go_on_when_events_are_added_and_removed_and_where_two_schedules_sh
         one.add(fails("bad")).unwrap();
         assert_eq!(tick([&one, &other]).get(failures), 1.0);
         // Another schedule of this process, with its own metrics on this recorder.
-        store.be_out(true);
+        store.be_unavailable(true);
         assert_eq!(tick([&one, &other]).get("soloist_store_unavailable"), 1.0);
         let third = Schedule::new(TestStore::new(&clock)).observe(Metrics::new());
         third.add(fails("bad")).unwrap();
@@ -313,11 +313,11 @@ fn each_alert_that_is_shipped_fires_on_what_is_scraped() {
     assert!(one.remove("bad"));
     fires.extend([("SoloistFailing", 12, false), ("SoloistFailing", 13, true), ("SoloistFailing", 14, true)]);
     fires.extend([("SoloistFailing", 15, false), ("SoloistStoreUnavailable", 14, false)]);
-    store.be_out(true);
+    store.be_unavailable(true);
     go_on_to(&one, &other, 16);
     assert!(one.remove("more"));
     go_on_to(&one, &other, 18);
-    store.be_out(false);
+    store.be_unavailable(false);
     fires.extend([
         ("SoloistStoreUnavailable", 15, false),
         ("SoloistStoreUnavailable", 17, true),
@@ -356,7 +356,7 @@ fn each_metric_of_the_guide_is_there_with_its_kind_and_no_other() {
             until(|| Scrape::of(&seen).has("soloist_lease_lowest_remaining_seconds"))
         };
         schedule.add(Event::call("a", is_renewed).every_minute().without_overlapping()).unwrap();
-        store.take(Duration::from_millis(1));
+        store.answer_after(Duration::from_millis(1));
         assert!(!schedule.run_due(noon()).is_failure());
         let shutdown = Shutdown::new();
         let ends = shutdown.clone();

@@ -131,13 +131,13 @@ fn a_store_is_told_to_be_out_once_and_back_once() {
     let schedule = listener.on(Schedule::new(store.clone()));
     schedule.add(every_minute("a").without_overlapping()).unwrap();
     schedule.add(every_minute("b").without_overlapping()).unwrap();
-    store.be_out(true);
+    store.be_unavailable(true);
     let _ = schedule.run_due(noon());
     let _ = schedule.run_due(minute(1));
     let heard = listener.take();
     assert_eq!(heard.iter().filter(|line| *line == "store unavailable").count(), 1, "{heard:?}");
     assert_eq!(heard.iter().filter(|line| line.ends_with("skipped: store_unavailable")).count(), 4, "{heard:?}");
-    store.be_out(false);
+    store.be_unavailable(false);
     let _ = schedule.run_due(minute(2));
     let _ = schedule.run_due(minute(3));
     let heard = listener.take();

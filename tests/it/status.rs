@@ -126,7 +126,7 @@ fn a_store_that_is_out_costs_the_status_what_only_it_knows() {
     schedule.pause(noon() + TimeDelta::hours(1), "all of it").unwrap();
     assert_eq!(schedule.status().paused.as_ref().and_then(|pause| pause.why()), Some("all of it"));
 
-    store.be_out(true);
+    store.be_unavailable(true);
     let status = schedule.status();
     assert!(!status.store_errors.is_empty(), "{status:?}");
     let event = status.event("a").unwrap();
@@ -325,7 +325,7 @@ fn the_status_as_json_has_the_documented_form() {
     );
     drop(elsewhere);
 
-    store.be_out(true);
+    store.be_unavailable(true);
     let status = serde_json::to_value(schedule.status()).unwrap();
     assert!(status["store_errors"][0].is_string() && status["events"][0]["held_by"].is_null(), "{status}");
 }

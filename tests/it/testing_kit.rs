@@ -151,22 +151,22 @@ fn a_store_that_is_out_renews_nothing_and_admits_nobody_until_it_is_back() {
     let store = TestStore::new(&clock);
     let (told, passing) = (store.clone(), clock.clone());
     let task = move |run: &Run| {
-        told.be_out(true);
+        told.be_unavailable(true);
         passing.advance(Duration::from_secs(61));
         assert!(run.is_cancelled(), "nothing was renewed");
-        told.be_out(false);
+        told.be_unavailable(false);
     };
     let schedule = on(&store, Event::call("e", task).every_minute().without_overlapping());
     let report = schedule.run_due(clock.now());
     let outcome = report.outcome("e").unwrap();
     assert!(outcome.is_success() && outcome.lease_lost_at().is_some(), "{report}");
-    store.be_out(true);
+    store.be_unavailable(true);
     assert!(matches!(schedule.run_due(clock.now()).skip_reason("e"), Some(SkipReason::StoreUnavailable(_))));
     let name = MutexName::lease("e").unwrap();
     assert!(store.exists(&name).unwrap_err().is_unavailable());
     assert!(store.held(soloist::store::Names::of(&name)).unwrap_err().is_unavailable());
     assert!(store.break_lease(&name).unwrap_err().is_unavailable());
-    store.be_out(false);
+    store.be_unavailable(false);
     clock.advance(Duration::from_secs(60));
     assert!(!store.exists(&name).unwrap());
     assert_eq!(store.describe().scope(), Scope::Fleet);
@@ -197,7 +197,7 @@ fn what_another_server_takes_is_its_own_and_what_is_lost_is_free() {
 fn a_store_that_is_out_does_not_answer_a_check() {
     let store = TestStore::new(&ManualClock::at(noon()));
     assert!(store.check().is_ok());
-    store.be_out(true);
+    store.be_unavailable(true);
     assert!(store.check().is_err());
 }
 
@@ -205,7 +205,7 @@ fn a_store_that_is_out_does_not_answer_a_check() {
 fn a_slow_store_renews_the_lease_of_a_task_that_lets_time_pass() {
     let clock = ManualClock::at(noon());
     let store = TestStore::new(&clock);
-    store.take(Duration::from_secs(1));
+    store.answer_after(Duration::from_secs(1));
     let schedule = Schedule::new(store).with_clock(&clock);
     let time = clock.clone();
     let long = Event::call("e", move |_| time.advance(Duration::from_secs(600)));

@@ -371,9 +371,9 @@ fn tell_of_what_is_observed() {
     schedule.add(is_renewed.timeout(Duration::from_secs(120))).unwrap();
     schedule.add(event("is held").without_overlapping().hold_at_least(HOUR / 61)).unwrap();
     assert!(ran(&schedule.run_due(noon()), "is held").is_success());
-    store.be_out(true);
+    store.be_unavailable(true);
     assert!(schedule.run_due(noon()).is_failure());
-    store.be_out(false);
+    store.be_unavailable(false);
     let _ = schedule.run_due(noon());
 }
 
