@@ -16,23 +16,21 @@ use super::process_exit::{self, EndsWithProcess};
 use super::renewal_plan::{DueRenewals, Plan, PlannedJob, RenewalAnswers};
 use super::timer_thread::{TimerThread, discard};
 use crate::base::lock::lock;
-use crate::base::{catch_panic::contain, error::MutexError, per_process::PerProcess, threads};
-use crate::lease::{holder::Holder, request::Lease, store_id::StoreId, term::Renewal};
+use crate::base::{catch_panic::contain, error::MutexError, error::if_supported, per_process::PerProcess, threads};
+use crate::lease::{holder::Holder, name::MutexName, request::Lease, store_id::StoreId, term::Renewal};
 use crate::observe::notice::{About, Step};
 use crate::observe::tell::{notice_queue::NoticeQueue, notice_queue::Posted, trace};
 use crate::outcome::run_record::RunId;
 use crate::store::described_store::Store;
-use crate::store::event_mutex::{attempted_extension, batch::Slot, description::Scope};
+use crate::store::event_mutex::{attempted_extension, batch::Slot, description::Scope, held::Names};
 use crate::time::clock::{Clock, Waiting};
 use crate::time::{clock::manual::Wake, clock::moment::Moment};
 
 #[cfg(feature = "tokio")]
 pub(crate) mod call_permits;
-mod stop_requests;
 
 #[cfg(feature = "tokio")]
 use call_permits::CallPermits;
-use stop_requests::{log_no_requests, read_stop_requests};
 
 /// The time that a task gets to stop after its timeout, before a warning is logged.
 const OVERDUE_AFTER: Duration = Duration::from_secs(5);
@@ -138,7 +136,7 @@ impl RenewalThread {
         };
         if let Err(error) = self.start_thread("soloist-renewal", run) {
             trace::no_thread("renewals", "leases end with their terms", &error);
-            log_no_requests(&error);
+            trace::no_thread("requests to stop", "runs are not asked to stop", &error);
             self.timer.thread_failed();
         }
     }
@@ -193,7 +191,8 @@ impl RenewalThread {
                     renewal_thread.read_ended(is_answered);
                 };
                 if let Err(error) = self.start_thread("soloist-stop", read) {
-                    self.notices.post(self.clock.now(), move |_| log_no_requests(&error));
+                    let log = move |_| trace::no_thread("requests to stop", "runs are not asked to stop", &error);
+                    self.notices.post(self.clock.now(), log);
                     self.read_ended(false);
                 }
             }
@@ -223,10 +222,29 @@ impl RenewalThread {
         answers
     }
 
-    /// Cancels the runs that are asked to stop. Returns whether the store has answered.
+    /// Reads the requests to stop, which other processes have written into the store. Cancels the runs that are asked to
+    /// stop. Returns whether the store has answered.
     fn read_stop_requests(&self, runs: &[Arc<HeldLease>]) -> bool {
         let Some(store) = self.timer.change(|plan| (plan.store(), None)).0 else { return true };
-        read_stop_requests(&*store, runs, |held| self.post_reason(held))
+        let marker = |held: &Arc<HeldLease>| {
+            let lease = held.lease().expect("only a run with a lease is in the plan");
+            lease.name().request_to_stop(lease.token())
+        };
+        let markers: Vec<MutexName> = runs.iter().map(marker).collect();
+        let found = match if_supported(store.held(Names::Each(&markers))) {
+            Err(error) if error.is_outage() => return false,
+            // The store has answered, but could not read all markers. Now each marker is read by a separate request, so
+            // that an unreadable marker does not hide the others.
+            Err(_) => markers.iter().flat_map(|marker| store.held(Names::of(marker)).unwrap_or_default()).collect(),
+            Ok(found) => found,
+        };
+        for request in found {
+            for (held, _) in runs.iter().zip(&markers).filter(|(_, marker)| *marker == request.name()) {
+                held.ask_to_stop(request.holder().cloned());
+                self.post_reason(held);
+            }
+        }
+        true
     }
 
     fn read_ended(self: &Arc<Self>, is_answered: bool) {

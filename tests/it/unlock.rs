@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use chrono::TimeDelta;
+use soloist::observe::{Notice, Step};
 use soloist::store::LeaseRequest;
 use soloist::time::{Clock, ManualClock};
 use soloist::{CancelReason, Event, EventMutex, MemoryMutex, MutexName, Run, Schedule, TaskResult, Term};
@@ -41,6 +42,25 @@ fn a_run_that_is_unlocked_is_told_at_its_next_renewal_and_by_whom() {
         Some((std::process::id(), Some("unlock")))
     );
     assert!(!report.is_failure(), "it did what it was asked to: {report}");
+}
+
+#[test]
+fn observers_are_told_at_once_that_a_run_is_asked_to_stop_although_its_task_does_not_look() {
+    let clock = ManualClock::at(noon());
+    let (store, is_told) = (MemoryMutex::with_clock(&clock), Arc::<AtomicBool>::default());
+    let (operator, seen) = (store.clone(), Arc::clone(&is_told));
+    let schedule = Schedule::new(store).observe(move |notice: &Notice<'_>| {
+        if let Step::Cancelled(CancelReason::Unlocked) = notice.step() {
+            is_told.store(true, Ordering::SeqCst);
+        }
+    });
+    let task = move |run: &Run| -> TaskResult {
+        ask_to_stop(&operator, &operator.clock(), run.fencing_token().unwrap().get());
+        clock.advance(Duration::from_secs(25));
+        until(|| seen.load(Ordering::SeqCst))
+    };
+    schedule.add(Event::call("reports", task).every_minute().without_overlapping()).unwrap();
+    assert!(!schedule.run_due(noon()).is_failure());
 }
 
 #[test]
