@@ -215,8 +215,8 @@ impl LeaseGuard {
         if lease.deadline() <= now {
             return Err(MutexError::granted_too_late(format!("admit {}", lease.name())));
         }
-        // If this process already holds the name, the store has granted the name twice, because the store has lost its
-        // data. The earlier lease stays valid, so no guard is made.
+        // If this process still renews a lease of this name, the store has lost that lease, or an operator broke it. Its
+        // run may not have stopped yet, so no guard is made.
         let kept = renewal_thread.keep(store, &held, renewal);
         Ok(kept.is_ok().then_some(Self { lease, held, _renewal_thread: renewal_thread }))
     }

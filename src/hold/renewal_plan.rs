@@ -126,19 +126,16 @@ pub(super) type RenewalAnswers = Vec<Result<bool, MutexError>>;
 impl Plan {
     /// Adds a lease that was just granted. Returns the time of the first job for the lease, or `None` if there is no
     /// lease. The lease takes the place of a released lease of its name, if there is one. The caller drops that lease
-    /// without holding a lock. `may_forget` is whether the store can lose its data during the life of this process. If
-    /// the plan already renews a lease of this name on such a store, the store has lost that lease, and the result is its
-    /// holder.
+    /// without holding a lock. If the plan already renews a lease of this name, that lease was lost, and the result is
+    /// its holder.
     pub(super) fn keep(
         &mut self,
         held: &Arc<HeldLease>,
         store: Weak<dyn EventMutex>,
         renewal: Renewal,
-        may_forget: bool,
     ) -> (Result<Option<Arc<HeldLease>>, Holder>, Option<Moment>) {
         let Some(lease) = held.lease() else { return (Ok(None), None) };
-        if may_forget
-            && renewal == Renewal::WhileItRuns
+        if renewal == Renewal::WhileItRuns
             && let Some(first) = self.doubt(lease.name(), held.granted_at)
         {
             return (Err(first), Some(held.granted_at));
@@ -199,7 +196,7 @@ impl Plan {
     /// Plans an immediate renewal of the lease `name`, because the store may have lost the lease. Returns the holder of
     /// the lease. `None`: this process renews no lease with this name. A lease with a fixed term is ignored, because it
     /// is never renewed.
-    pub(super) fn doubt(&mut self, name: &MutexName, now: Moment) -> Option<Holder> {
+    fn doubt(&mut self, name: &MutexName, now: Moment) -> Option<Holder> {
         let mut holder = None;
         for PlannedLease { held, renewal, .. } in self.leases.get_mut(name).into_iter().flatten() {
             if let Some(renewal) = renewal

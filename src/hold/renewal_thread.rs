@@ -89,13 +89,10 @@ impl RenewalThread {
     ///
     /// # Errors
     ///
-    /// This process already holds the name. So the store has granted a held name again, which means that the store has
-    /// lost its data. The error is the earlier holder.
+    /// This process already holds the name. So the store has granted a held name again: the store has lost its data, or
+    /// an operator broke the lease. The error is the earlier holder.
     pub(crate) fn keep(self: &Arc<Self>, store: &Store, held: &Arc<HeldLease>, renewal: Renewal) -> Result<(), Holder> {
-        // A store in the memory of this process loses its data only when the process ends, and then the leases end,
-        // too.
-        let may_forget = store.scope != Scope::Process;
-        self.change(|plan| plan.keep(held, Arc::downgrade(&store.mutex), renewal, may_forget)).map(discard)
+        self.change(|plan| plan.keep(held, Arc::downgrade(&store.mutex), renewal)).map(discard)
     }
 
     /// Plans to wake the task at `timeout`, and to log a warning if the task has not ended five seconds later.

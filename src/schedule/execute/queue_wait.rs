@@ -325,8 +325,8 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
             LeaseGuard::hold(store, clock, mark, Renewal::WhileItRuns).map_err(SkipReason::StoreUnavailable)
         };
         let (mark, waiter) = (hold(lease), hold(claim));
-        // `hold` returns `None` if this process already holds the marker, for another waiter. In this case, the store
-        // has granted the marker a second time, because it has lost its data.
+        // `hold` returns `None` if this process already holds the marker, for another waiter. The store has granted the
+        // marker a second time, because it has lost the first.
         let (Some(mark), Some(waiter)) = (mark?, waiter?) else { return Ok(None) };
         let before = self.queue.replaces.then_some(0);
         Ok(Some(QueuePlace { mark, waiter, before, asked_to_stop: None }))

@@ -278,7 +278,7 @@ fn apply_outage_policy(planned: &PlannedRun<'_>, error: MutexError) -> Result<Ad
 
 /// Begins the run and the renewal of its lease. Refuses the run if the grant came too late. Also refuses the run if
 /// this process still renews a lease of this name: the store has granted a held name again, so the store has lost its
-/// data.
+/// data, or an operator broke the lease.
 fn accept_grant(
     planned: &PlannedRun<'_>,
     grant: Grant,

@@ -168,8 +168,9 @@ fn what_remains_ends_with_the_lease_or_the_timeout_whichever_is_first() {
 }
 
 #[test]
-fn a_store_of_a_fleet_that_forgot_admits_no_second_run_beside_one_of_this_process() {
-    for place in [|event: Event| event, Event::in_background] {
+fn a_store_that_forgot_admits_no_second_run_beside_one_of_this_process() {
+    let places = [|event: Event| event, Event::in_background];
+    for (place, scope) in places.into_iter().zip([Scope::Fleet, Scope::Process]) {
         let clock = ManualClock::at(noon());
         let (inner, grants) = (MemoryMutex::with_clock(&clock), Arc::new(AtomicUsize::new(0)));
         let counted = Arc::clone(&grants);
@@ -178,7 +179,7 @@ fn a_store_of_a_fleet_that_forgot_admits_no_second_run_beside_one_of_this_proces
             let granted = admissions.iter().filter(|slot| matches!(slot.answer(), Some(Ok(Admitted::Granted(_)))));
             counted.fetch_add(granted.count(), Ordering::SeqCst);
         };
-        let store: Store = odd(&inner, Scope::Fleet, count);
+        let store: Store = odd(&inner, scope, count);
         // A run that never started has no minimum hold.
         let protect = move |event: Event| {
             event.every_minute().without_overlapping().on_one_server().hold_at_least(SECOND).apply(place)
@@ -188,7 +189,7 @@ fn a_store_of_a_fleet_that_forgot_admits_no_second_run_beside_one_of_this_proces
         let beside = schedule(&store, &clock, events);
         let (seen, tick_at) = (inner.clone(), at("2026-03-01T12:01:00Z"));
         let task = move |run: &Run| -> TaskResult {
-            assert!(seen.break_lease(&lease("e")).unwrap().is_some(), "the server has lost its memory");
+            assert!(seen.break_lease(&lease("e")).unwrap().is_some(), "it is free for others");
             let report = beside.run_due(tick_at);
             let SkipReason::Overlapping(Some(holder)) = skipped(&report, "e") else { panic!("{report}") };
             assert_eq!(Some(holder.owner()), run.lease().map(Lease::owner), "it is this run");
