@@ -73,7 +73,6 @@ impl Protection {
             words.push(match renewal {
                 Renewal::WhileItRuns if slots > 1 => format!("at_most {slots}, leases of {term}, renewed"),
                 Renewal::WhileItRuns => format!("without_overlapping, lease of {term}, renewed"),
-                Renewal::Never if slots > 1 => format!("at_most {slots}, leases of {term}"),
                 Renewal::Never => format!("without_overlapping_for {term}"),
             });
             words.extend(at_least.map(|at_least| format!("hold_at_least {}", HumanDuration(at_least.get()))));

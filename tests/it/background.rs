@@ -444,6 +444,22 @@ fn a_release_that_goes_wrong_is_tried_again_for_each_alone() {
 }
 
 #[test]
+fn a_run_gets_the_answer_to_the_release_of_its_lease_and_not_of_its_claim() {
+    let store = Scripted::over(MemoryMutex::new()).scope(Scope::Unknown).on_release(|inner, asked| {
+        forward(inner, asked, &mut []);
+        for slot in asked.iter_mut().filter(|slot| slot.asked().lease().name().occurrence().is_some()) {
+            slot.fill(Err(MutexError::unusable("forget a claim", "it is a list")));
+        }
+    });
+    let does_not_start = |name| Event::command(name, "./no-such-program", [""; 0]).apply(protected);
+    let report = schedule(store.clone(), ["a", "b"].map(does_not_start)).run_due(noon());
+    for name in ["a", "b"] {
+        assert!(matches!(ran(&report, name).release(), Some(Release::Released)), "{report}");
+    }
+    assert_eq!(store.releases().iter().sum::<usize>(), 4, "the occurrences are left to other servers");
+}
+
+#[test]
 fn a_store_that_panics_for_one_name_step_by_step_takes_no_other_with_it() {
     let inner = MemoryMutex::new();
     let store = Scripted::over(inner.clone()).three_methods();

@@ -48,8 +48,6 @@ pub(super) struct FailedAttempt {
     pub(super) ended: Moment,
     /// The earliest time for the next attempt.
     pub(super) retry_at: Moment,
-    /// Whether observers know that this attempt failed, and that another attempt follows.
-    pub(super) is_told: bool,
 }
 
 pub(super) struct RetryWait<'a> {
@@ -87,7 +85,7 @@ impl PlannedRun<'_> {
         let is_interrupted = matches!(&self.event.work, Work::Command(command) if command.was_interrupted(fault));
         let ended_by_itself = !is_interrupted && fault.is_of_the_task() && run.held.reason_at(ended).is_none();
         let retry_at = ended.plus(delay);
-        ended_by_itself.then(|| FailedAttempt { fault: fault.clone(), ended, retry_at, is_told: false })
+        ended_by_itself.then(|| FailedAttempt { fault: fault.clone(), ended, retry_at })
     }
 
     /// Decides on the next attempt of a run. `Ok(None)`: the attempt begins now. `Ok(Some(..))`: the run waits. `Err`:

@@ -81,7 +81,8 @@ impl<'a> ActiveRun<'a> {
             let _in_span = span.enter();
             match mem::replace(&mut self.stage, RunStage::Admitted) {
                 RunStage::Awaits(part) => self.go_on(*part),
-                RunStage::Admitted | RunStage::Over => self.begin(),
+                RunStage::Admitted => self.begin(),
+                RunStage::Over => unreachable!("a run that is over is released"),
             }
         });
         if let Err(message) = performed {
@@ -234,12 +235,12 @@ impl<'a> ActiveRun<'a> {
 
     /// Begins the next attempt, or lets the run wait for it, or ends the run because no attempt follows.
     #[cold]
-    fn retry(&mut self, mut failed: FailedAttempt, waited: Option<RetryWait<'a>>) {
+    fn retry(&mut self, failed: FailedAttempt, waited: Option<RetryWait<'a>>) {
         let attempt = self.run.attempt();
         let decision = self.planned.decide_on_attempt(&self.run, self.start, &failed);
         let has_waited = waited.is_some();
         drop(waited); // The decision is made, so a test's clock may move on.
-        if decision.is_ok() && !mem::replace(&mut failed.is_told, true) {
+        if decision.is_ok() && !has_waited {
             let retry_in = failed.retry_at.since(failed.ended);
             self.tell(&Step::AttemptFailed { attempt, fault: &failed.fault, retry_in });
         }

@@ -69,10 +69,9 @@ impl<'a> PendingRun<'a> {
 #[derive(Default)]
 pub(super) struct StoreRequest<'a> {
     batch: Batch,
-    /// The runs whose leases the batch releases, in this order.
-    releasing: Vec<ActiveRun<'a>>,
-    /// The claims of ended runs whose tasks did not start. The batch releases these claims, too.
-    unused_claims: Vec<Lease>,
+    /// The run of each release in the batch. `None`: the release of a claim whose task did not start. No run waits for
+    /// the answer to such a release.
+    releasing: Vec<Option<ActiveRun<'a>>>,
     /// The runs that request an admission.
     admitting: Vec<PendingRun<'a>>,
     /// The releases of leases and claims that the store has just granted, but that no run uses.
@@ -142,14 +141,15 @@ impl<'a> StoreRequest<'a> {
             && !ended.held.is_inherited()
         {
             self.of = Some(ended.planned);
-            self.unused_claims.push(claim.clone());
+            self.batch.release(claim.clone());
+            self.releasing.push(None);
         }
         match lease {
             None => ended.conclude(None),
             Some((lease, minimum_hold)) => {
                 self.of = Some(ended.planned);
                 self.batch.add_release(lease, minimum_hold.filter(|_| !ended.is_unused()));
-                self.releasing.push(ended);
+                self.releasing.push(Some(ended));
             }
         }
     }
@@ -159,7 +159,6 @@ impl<'a> StoreRequest<'a> {
     pub(super) fn ask(&mut self) {
         let Some(PlannedRun { store, clock, context, .. }) = self.of.take() else { return };
         let _still = clock.stand_still();
-        self.unused_claims.drain(..).for_each(|claim| self.batch.release(claim));
         self.add_all_admissions();
         context.outages.carry_out(store, &mut self.batch);
         let answered = clock.moment();
@@ -204,14 +203,15 @@ impl<'a> StoreRequest<'a> {
 
     /// Records the results of the released runs.
     fn conclude_releases(&mut self) {
-        let released = self.releasing.len();
-        for (at, run) in self.releasing.iter_mut().enumerate() {
-            let release = run.span.in_scope(|| self.batch.take_release(at));
-            run.conclude(Some(release));
+        for (at, run) in self.releasing.drain(..).enumerate() {
+            match run {
+                Some(mut run) => {
+                    let release = run.span.in_scope(|| self.batch.take_release(at));
+                    run.conclude(Some(release));
+                }
+                None => drop(self.batch.take_release(at)),
+            }
         }
-        self.releasing.clear();
-        // No run waits for the answer to the release of an unused claim.
-        (released..self.batch.releases().len()).for_each(|at| drop(self.batch.take_release(at)));
     }
 }
 

@@ -219,7 +219,7 @@ impl<'a> PlannedRun<'a> {
         for slot in &protection.slots {
             let lease = protection.lease.map(|lease| self.request(slot.clone(), lease.term, now));
             let mut admission = match (lease, &claim) {
-                (None, None) => continue,
+                (None, None) => unreachable!("a run without a lease and a claim asks no store"),
                 (Some(lease), None) => Admission::lease_only(lease),
                 (None, Some((claim, term))) => Admission::claim_only(self.request(claim.clone(), *term, now)),
                 (Some(lease), Some((claim, term))) => {
