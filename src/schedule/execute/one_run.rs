@@ -109,15 +109,16 @@ impl<'a> ActiveRun<'a> {
     }
 
     /// Returns whether the thread of the loop can perform the next part of the run without a delay for other runs. Such
-    /// a part starts a future, or records the end of the future. It calls no hook, and sends no request to the store.
-    /// After the end of a future, the answer is also `false` if the event has retries and can be paused: a retry may
-    /// follow, and before a retry, the store may be asked whether the event is paused.
+    /// a part starts a future, or records the end of the future. It calls no hook, and sends no request to the store. If
+    /// a future can't start, its run ends at once, with the hooks after the task. After the end of a future, the answer
+    /// is also `false` if the event has retries and can be paused: a retry may follow, and before a retry, the store may
+    /// be asked whether the event is paused.
     pub(super) fn needs_no_thread(&self) -> bool {
         let event = self.planned.event;
         let has_begun = matches!(self.stage, RunStage::Awaits(_));
-        let hooks_are_none = if has_begun { event.after.is_empty() } else { event.before.is_empty() };
+        let has_no_hooks = event.before.is_empty() && event.after.is_empty();
         let asks_no_store = !has_begun || event.retry.is_none() || self.planned.pauses.is_none();
-        matches!(event.work, Work::Future(_)) && hooks_are_none && asks_no_store
+        matches!(event.work, Work::Future(_)) && has_no_hooks && asks_no_store
     }
 
     /// Returns whether the task and the hooks have ended. `false` before that, and for a run that was skipped because of a

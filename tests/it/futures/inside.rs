@@ -1,6 +1,7 @@
 //! Blocking calls inside another runtime: nothing hangs, and a call that cannot run says what to do.
 
 use chrono::TimeDelta;
+use soloist::RunOutcome;
 use tokio::task::{LocalSet, spawn_blocking};
 use tokio::time::timeout;
 
@@ -76,6 +77,22 @@ fn events_of_another_runtime_run_while_their_neighbours_are_told() {
         assert!(entry(&report, "here").to_string().contains("use `run_due_async`"), "{report}");
         assert!(ran(&report, "elsewhere").is_success(), "{report}");
     }
+}
+
+#[test]
+fn the_hook_of_a_future_that_can_not_start_holds_up_no_other_run() {
+    let (runtime, caller) = (one_thread(), thread::current().id());
+    let (sender, hooks) = mpsc::channel();
+    let schedule = Schedule::in_process().with_runtime(runtime.handle().clone());
+    for name in ["a", "b"] {
+        let sender = sender.clone();
+        let notes = move |_: &Run, _: &RunOutcome| sender.send(thread::current().id()).expect("the test listens");
+        schedule.add(Event::spawn(name, |_| async {}).every_minute().in_background().on_failure(notes)).unwrap();
+    }
+    let report = runtime.block_on(async { schedule.run_due(noon()) });
+    assert!(entry(&report, "a").to_string().contains("use `run_due_async`"), "{report}");
+    let hooks: Vec<_> = hooks.try_iter().collect();
+    assert!(hooks.len() == 2 && !hooks.contains(&caller), "the loop, on the caller's thread, calls no hook: {hooks:?}");
 }
 
 #[test]
