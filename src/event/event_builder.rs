@@ -233,8 +233,9 @@ impl Event {
     ///
     /// Background events with a common store are admitted in batches of up to a hundred. Their leases are released in
     /// batches, too. If nothing else is running, a lease is released immediately after its run. Otherwise the lease is
-    /// released together with other leases, at most 50 milliseconds later. Up to two hundred events of each store run
-    /// at the same time, each on its own thread. Further events are admitted when threads are free.
+    /// released together with other leases, with the next request of its loop, which waits for filters and for the
+    /// store. Up to two hundred events of each store run at the same time, each on its own thread. Further events are
+    /// admitted when threads are free.
     pub fn in_background(mut self) -> Self {
         self.background = true;
         self
