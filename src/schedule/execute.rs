@@ -55,7 +55,7 @@ pub(crate) fn run_planned(planned: Vec<PlannedRun<'_>>) -> Vec<Entry> {
 
 fn run_all<'a>(planned: &'a [PlannedRun<'a>]) {
     let runs = loops_of(planned);
-    let queues: Vec<PlannedRuns<'_, 'a>> = runs.iter().map(|runs| Mutex::new(runs.iter())).collect();
+    let queues: Vec<PlannedRuns<'_, 'a>> = runs.iter().map(|runs| Mutex::new(runs.iter().peekable())).collect();
     let loops = || runs.iter().zip(&queues);
     thread::scope(|scope| {
         let run = move |(runs, queue): (&Vec<&'a PlannedRun<'a>>, &PlannedRuns<'_, 'a>)| {

@@ -218,8 +218,9 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     }
 
     /// Releases the leases of a batch, then decides on its admissions. Writes each answer into the slot of its release
-    /// or admission. A tick asks for up to a hundred releases and a hundred admissions in one batch. Requests for
-    /// different mutexes are independent of one another. Requests for one mutex are carried out in their order.
+    /// or admission. A tick asks for up to two hundred releases, two for each ended run, and for up to a hundred
+    /// admissions in one batch. Requests for different mutexes are independent of one another. Requests for one mutex
+    /// are carried out in their order.
     ///
     /// An admission is all or nothing. The store checks three reasons for a refusal, in this order: a name that
     /// [excludes](crate::store::Admission::unless) the admission is held; the claim is taken; the lease is held.

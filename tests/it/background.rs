@@ -49,6 +49,16 @@ fn events_with_several_slots_share_a_request() {
 }
 
 #[test]
+fn the_slots_of_an_event_are_in_one_request_of_at_most_a_hundred() {
+    let store = Scripted::fleet();
+    let event = |(number, slots)| Event::call(format!("e{number}"), |_| {}).every_minute().at_most(slots);
+    let events = [60, 40, 1, 100, 1].into_iter().enumerate().map(event).map(Event::in_background);
+    let report = schedule(store.clone(), events).run_due(noon());
+    assert!(!report.is_failure(), "{report}");
+    assert_eq!(store.admissions(), [100, 1, 100, 1]);
+}
+
+#[test]
 fn leases_are_released_before_a_filter_is_called() {
     if run_alone("background::leases_are_released_before_a_filter_is_called", &[NO_THREADS]).is_some() {
         return;

@@ -1,5 +1,6 @@
 //! The loop of background events of one store: many runs at a time, on worker threads.
 
+use std::iter::Peekable;
 use std::slice;
 use std::sync::Mutex;
 use std::thread::Scope;
@@ -12,7 +13,7 @@ use crate::schedule::run_due::planned_run::PlannedRun;
 use crate::store::event_mutex::batch::BATCH_SIZE;
 
 /// Planned runs, which two loops may share.
-pub(super) type PlannedRuns<'q, 'a> = Mutex<slice::Iter<'q, &'a PlannedRun<'a>>>;
+pub(super) type PlannedRuns<'q, 'a> = Mutex<Peekable<slice::Iter<'q, &'a PlannedRun<'a>>>>;
 
 /// Performs these runs at the same time, and records a result for each run.
 ///
@@ -21,14 +22,13 @@ pub(super) type PlannedRuns<'q, 'a> = Mutex<slice::Iter<'q, &'a PlannedRun<'a>>>
 /// for. If one of these runs has filters, or its pauses must be read, the releases are sent in a request of their own.
 pub(super) fn run_in_background<'scope, 'a: 'scope>(planned: &PlannedRuns<'_, 'a>, scope: &'scope Scope<'scope, '_>) {
     let (mut request, mut workers) = (StoreRequest::default(), Workers::new(scope));
-    let (left, next) = (|| lock(planned).len(), || lock(planned).next().copied());
+    let left = || lock(planned).len();
+    let next = |request: &StoreRequest<'_>, room| lock(planned).next_if(|run| request.has_room_for(run, room)).copied();
     while let Some((room, ended)) = workers.wait(left().min(BATCH_SIZE)) {
         for run in ended {
             request.release(run);
         }
-        while request.has_room(room)
-            && let Some(run) = next()
-        {
+        while let Some(run) = next(&request, room) {
             // Filters and reads of pauses may be slow, so the leases of ended runs are released before them.
             if run.needs_check() {
                 request.ask_for_releases();

@@ -84,12 +84,12 @@ pub(super) struct StoreRequest<'a> {
 }
 
 impl<'a> StoreRequest<'a> {
-    /// Returns whether another run can join, if `room` runs may start now. Each slot of an event with `at_most` takes one
-    /// admission.
-    pub(super) fn has_room(&self, room: usize) -> bool {
-        let slots = |pending: &PendingRun<'_>| pending.planned.event.protection.slots.len();
-        let admissions: usize = self.admitting.iter().map(slots).sum();
-        self.admitting.len() + self.ready.len() < room && admissions < BATCH_SIZE
+    /// Returns whether the run `next` can join, if `room` runs may start now. Each slot of an event with `at_most` takes
+    /// one admission.
+    pub(super) fn has_room_for(&self, next: &PlannedRun<'_>, room: usize) -> bool {
+        let runs = self.admitting.iter().map(|pending| pending.planned).chain([next]);
+        let admissions: usize = runs.map(|run| run.event.protection.slots.len()).sum();
+        self.admitting.len() + self.ready.len() < room && admissions <= BATCH_SIZE
     }
 
     /// Sends the releases without the admissions, if there are any releases. The terms of the admitted leases begin when
