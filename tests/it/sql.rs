@@ -38,6 +38,7 @@ mod table;
 mod tls;
 mod tokens;
 mod trouble;
+mod unreadable;
 
 /// The timeout of calls that meet a fault. A call learns in time that a row is locked, also from a server that counts
 /// in seconds. Half of the timeout is kept for a second request, with the delay of a busy machine.

@@ -2,11 +2,13 @@
 -- was set back after the last grant or renewal.
 --
 -- names:  the names
+--
+-- A term below 0 was not written by soloist, and counts as 0.
 WITH longer AS (
     SELECT name FROM {mutexes}
     WHERE name IN ({names}) AND NOT released
-        AND expires_at > clock_timestamp() + term_us * interval '1 microsecond'
+        AND expires_at > clock_timestamp() + greatest(term_us, 0) * interval '1 microsecond'
     ORDER BY name FOR UPDATE
 )
-UPDATE {mutexes} AS held SET expires_at = clock_timestamp() + held.term_us * interval '1 microsecond'
+UPDATE {mutexes} AS held SET expires_at = clock_timestamp() + greatest(held.term_us, 0) * interval '1 microsecond'
 FROM longer WHERE held.name = longer.name;
