@@ -361,12 +361,15 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     }
 
     /// Checks the store, and warns of settings under which the store can't keep all its promises. Call this method in a
-    /// deployment, or for a page about the service's health; no admission calls it. The check changes no lease. It may
-    /// write a separate entry, to see whether the store takes writes. The default returns no warnings.
+    /// deployment, or for a page about the service's health; no admission calls it. The default returns no warnings.
+    ///
+    /// The check changes no entry of an event. The check of a store on a server carries out a trial: it acquires, renews
+    /// and releases a marker of its own. If the server refuses the trial, for example because the user lacks a right, a
+    /// warning has the server's reason. The check of a file store writes a small file.
     ///
     /// # Errors
     ///
-    /// The store did not answer.
+    /// The store did not answer, or refused a read.
     fn check(&self) -> Result<Vec<StoreWarning>, MutexError> {
         self.inner().map_or_else(|| Ok(Vec::new()), EventMutex::check)
     }

@@ -105,8 +105,8 @@ use connection::Connection;
 ///
 /// If `innodb_flush_log_at_trx_commit` is not 1, a server whose host loses power can lose the grants of the last
 /// second. A failover to a replica that was behind can also lose grants. A second holder then gets a higher [fencing
-/// token](crate::FencingToken). [`check`](crate::EventMutex::check) warns of a wrong table, and of a server that is too
-/// old or takes no writes, but not of this setting.
+/// token](crate::FencingToken). [`check`](crate::EventMutex::check) warns of a wrong table, of a missing right, and of a
+/// server that is too old or takes no writes, but not of this setting.
 ///
 /// A call takes four seconds at most, or the [`timeout`](MysqlMutexBuilder::timeout) that is set. This time includes
 /// the look-up of the host and the handshake. [`break_lease`](crate::EventMutex::break_lease) makes two calls. If

@@ -79,7 +79,6 @@ use engine::RedisEngine;
 /// | `{soloist}:token` | the last fencing token | 30 days after the last grant |
 /// | `{soloist}:revoked` | revoked owners: a copy of their admission may still arrive; the server refuses this copy | after the timeout of a call and one more second |
 /// | `{soloist}:none` | this key never exists; a new connection asks a node of a cluster for it, to learn whether the node has the slot | |
-/// | `{soloist}:check` | an empty text: [`check`](crate::EventMutex::check) writes it to learn whether the server takes writes | after a millisecond |
 ///
 /// The prefix is the hash tag of all keys, so that all keys lie on one hash slot of a cluster.
 ///

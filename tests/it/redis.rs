@@ -85,7 +85,7 @@ fn extend(mutex: &impl EventMutex, lease: &Lease, term: Term) -> Result<bool, Mu
 fn entries(server: &Redis) -> Vec<String> {
     let Reply::Many(keys) = server.ask(&["KEYS", "{soloist}:*"]) else { panic!("KEYS answers a list") };
     let mut keys: Vec<String> = keys.iter().map(|key| key.text().to_owned()).collect();
-    keys.retain(|key| !["{soloist}:token", "{soloist}:revoked", "{soloist}:check"].contains(&key.as_str()));
+    keys.retain(|key| !["{soloist}:token", "{soloist}:revoked"].contains(&key.as_str()));
     keys.sort();
     keys
 }

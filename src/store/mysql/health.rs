@@ -3,14 +3,9 @@
 use crate::store::event_mutex::warning::StoreWarning;
 use crate::store::sql::session::{TextRow, values_of, wrong_table};
 
-/// The reason why a server takes no writes, and the next step.
-const READ_ONLY: &str = "read_only is on: connect to the primary if this is a replica, or set it to 0";
-
 /// Returns the warnings about a server and a table, from the rows of `health.sql`.
 pub(super) fn warnings(health: &[TextRow]) -> Vec<StoreWarning> {
     let values_of = |field: &str| values_of(health, field);
-    // In newer servers, `read_only` has more values than on and off. With all of them except off, writes are refused.
-    let takes_no_writes = values_of("read_only").iter().any(|state| !["0", "OFF"].contains(state));
     let engine = values_of("engine").into_iter().find(|engine| *engine != "InnoDB");
     let wrong_engine = |engine: &str| {
         wrong_table(&format!(
@@ -19,7 +14,6 @@ pub(super) fn warnings(health: &[TextRow]) -> Vec<StoreWarning> {
     };
     let is_compared_by_bytes = values_of("collation").iter().all(|collation| collation.ends_with("_bin"));
     let warnings = [
-        takes_no_writes.then(|| StoreWarning::takes_no_writes(READ_ONLY)),
         values_of("version").into_iter().find_map(|version| StoreWarning::if_older(version, oldest(version))),
         engine.map(wrong_engine),
         (values_of("key") != ["name"]).then(|| wrong_table("its primary key must be the column `name` alone")),
@@ -47,7 +41,7 @@ mod tests {
     fn a_server_in_order_is_not_warned_of() {
         let table = [("engine", "InnoDB"), ("key", "name"), ("collation", "ascii_bin")];
         for version in ["8.0.11-log", "8.4.3", "10.6.1-MariaDB", "10.11.6-MariaDB-0+deb12u1"] {
-            assert!(warned(&[&[("version", version), ("read_only", "0")], &table[..]].concat()).is_empty());
+            assert!(warned(&[&[("version", version)], &table[..]].concat()).is_empty());
         }
     }
 
@@ -55,7 +49,6 @@ mod tests {
     fn each_warning_says_what_to_do() {
         let health = [
             ("version", "10.5.29-MariaDB"),
-            ("read_only", "1"),
             ("engine", "MyISAM"),
             ("key", "id"),
             ("key", "name"),
@@ -66,8 +59,6 @@ mod tests {
         assert_eq!(
             warned(&health),
             [
-                "the store takes no writes, so that no protected event runs: read_only is on: connect to the primary if this is \
-                 a replica, or set it to 0",
                 "the server's version 10.5.29-MariaDB is older than 10.6, the oldest that is supported: update it",
                 &wrong("its engine is MyISAM, but only InnoDB is known to grant an admission as a whole or not at all"),
                 &wrong("its primary key must be the column `name` alone"),

@@ -7,9 +7,6 @@ use crate::store::sql::session::{TextRow, values_of, wrong_table};
 /// The number of old versions of rows at which an admission takes several times as long as usual.
 const MANY_DEAD_ROWS: u64 = 50_000;
 
-/// The reason why a server takes no writes, and the next step.
-const READ_ONLY: &str = "default_transaction_read_only is on: set it to off for this user and database";
-
 /// Returns the warnings about a server and a table, from the rows of `health.sql`.
 pub(super) fn warnings(health: &[TextRow]) -> Vec<StoreWarning> {
     let values_of = |field: &str| values_of(health, field);
@@ -17,7 +14,6 @@ pub(super) fn warnings(health: &[TextRow]) -> Vec<StoreWarning> {
     let forgets = |how: &str| {
         StoreWarning::new(format_args!("the table can lose its leases, because {how}: replace it by a permanent table"))
     };
-    let is_replica = values_of("replica") == ["true"];
     let dead = values_of("dead").first().and_then(|dead| dead.parse().ok()).unwrap_or(0);
     let has_dead_rows = || {
         StoreWarning::new(format_args!(
@@ -26,8 +22,7 @@ pub(super) fn warnings(health: &[TextRow]) -> Vec<StoreWarning> {
         ))
     };
     let warnings = [
-        is_replica.then(|| StoreWarning::new(IS_REPLICA)),
-        (!is_replica && values_of("read_only") == ["on"]).then(|| StoreWarning::takes_no_writes(READ_ONLY)),
+        (values_of("replica") == ["true"]).then(|| StoreWarning::new(IS_REPLICA)),
         (dead >= MANY_DEAD_ROWS).then(has_dead_rows),
         StoreWarning::if_older(&(version / 10_000).to_string(), "12"),
         (values_of("persistence") == ["u"]).then(|| forgets("it is UNLOGGED")),
@@ -61,7 +56,6 @@ mod tests {
         let health = [
             ("version", "90624"),
             ("replica", "true"),
-            ("read_only", "on"),
             ("dead", "60000"),
             ("persistence", "u"),
             ("collation", "default"),

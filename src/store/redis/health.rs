@@ -5,10 +5,10 @@ use redis::{Value, cmd};
 use super::connection::{Connection, micros};
 use super::engine::RedisEngine;
 use super::scripts::exchange;
-use super::server_error::{read, refused, unexpected, unless_refused};
+use super::server_error::{read, unexpected, unless_refused};
 use crate::store::event_mutex::warning::StoreWarning;
 use crate::store::server::engine::{Attempt, Health, IS_REPLICA, instant};
-use crate::store::server::failure::{AskAgain, Failure};
+use crate::store::server::failure::Failure;
 
 const CLUSTER_NODE: &str = "the server is a node of a Redis Cluster, and no event runs while another node has the slot of the keys: \
                             write redis+cluster:// in the url";
@@ -17,26 +17,17 @@ impl RedisEngine {
     /// Reads the state of the server.
     pub(super) fn read_health(&self, attempt: &mut Attempt<Connection>) -> Result<Health, Failure> {
         let last = cmd("GET").arg(self.prefix.with("token")).take();
-        // The first two commands have a key. If another node of a cluster has the slot of the key, the server answers
-        // them with an error. This error becomes a warning, except after a failover.
-        let harmless_write = cmd("SET").arg(self.prefix.with("check")).arg("").arg("PX").arg(1).take();
-        let commands = [last, harmless_write, cmd("TIME"), cmd("INFO")];
-        let answers = exchange(attempt, &commands)?;
-        answers[2..].iter().try_for_each(unless_refused)?;
-        let address = &self.target.address;
-        match unless_refused(&answers[1]) {
-            // The server was the primary when the connection was made, but is not any more. The call is retried on a
-            // new connection.
-            Err(failure) if address.fails_over() && failure.retry == AskAgain::Now => return Err(failure),
-            _ => {}
-        }
-        let time = instant(micros(&answers[2])?);
-        let mut warnings = warnings(&answers[3], address.replicas, address.fails_over())?;
-        warnings.extend(of_write(&answers[1], &warnings));
+        let answers = exchange(attempt, &[last, cmd("TIME"), cmd("INFO")])?;
+        answers[1..].iter().try_for_each(unless_refused)?;
+        let (time, address) = (instant(micros(&answers[1])?), &self.target.address);
+        let warnings = warnings(&answers[2], address.replicas, address.fails_over())?;
+        let is_elsewhere = [IS_REPLICA, CLUSTER_NODE].iter().any(|why| warnings.contains(&StoreWarning::new(why)));
         // A token is the server's time of its grant, or a later time if the clock was set back before the grant. So a
-        // last token that is later than `time` shows that the clock was set back.
+        // last token that is later than `time` shows that the clock was set back. An error is ignored, because the
+        // trial of the check shows it, too.
         let granted = read(&answers[0]).map(instant);
-        Ok(Health { time, ahead: granted.ok().and_then(|last| (last - time).to_std().ok()), warnings })
+        let ahead = granted.ok().and_then(|last| (last - time).to_std().ok());
+        Ok(Health { time, ahead, is_elsewhere, warnings })
     }
 }
 
@@ -48,7 +39,7 @@ fn warnings(info: &Value, needed: u32, fails_over: bool) -> Result<Vec<StoreWarn
     let field = |name: &str| info.lines().find_map(|pooled| pooled.strip_prefix(name)?.strip_prefix(':'));
     // The keys of leases and claims expire, so a policy for keys that expire (`volatile-…`) evicts them, too.
     let policy = field("maxmemory_policy").filter(|policy| *policy != "noeviction");
-    let replicas = field("connected_slaves").and_then(|count| count.parse().ok()).unwrap_or(0);
+    let replicas: u32 = field("connected_slaves").and_then(|count| count.parse().ok()).unwrap_or(0);
     let evicts = |policy: &str| {
         StoreWarning::new(format_args!(
             "the server evicts keys when its memory is full (maxmemory-policy {policy}), also those of live leases: set it to \
@@ -61,27 +52,14 @@ fn warnings(info: &Value, needed: u32, fails_over: bool) -> Result<Vec<StoreWarn
              occurrence then runs twice; with wait=1 in the url, a grant counts when a replica has it"
         ))
     };
-    let lacks_replicas = || {
-        StoreWarning::takes_no_writes(format_args!(
-            "the store waits for {needed} replicas, but only {replicas} are connected: connect more, or lower `wait` in the url"
-        ))
-    };
     let warnings = [
         policy.map(evicts),
         (field("role") == Some("slave")).then(|| StoreWarning::new(IS_REPLICA)),
         (field("cluster_enabled") == Some("1") && !fails_over).then(|| StoreWarning::new(CLUSTER_NODE)),
         (replicas > 0 && needed == 0).then(is_ahead_of_replicas),
-        (replicas < needed).then(lacks_replicas),
         StoreWarning::if_older(field("redis_version").unwrap_or("unknown"), "6.2"),
     ];
     Ok(warnings.into_iter().flatten().collect())
-}
-
-/// Returns a warning if the server answered a write with an error, and none of the `warnings` names the reason.
-fn of_write(answer: &Value, warnings: &[StoreWarning]) -> Option<StoreWarning> {
-    let Value::ServerError(error) = answer else { return None };
-    let says_why = [IS_REPLICA, CLUSTER_NODE].map(StoreWarning::new);
-    (!warnings.iter().any(|warning| says_why.contains(warning))).then(|| StoreWarning::takes_no_writes(refused(error)))
 }
 
 #[cfg(test)]
@@ -125,9 +103,5 @@ mod tests {
         let told = |needed| warnings(&info, needed, true).unwrap();
         assert!(told(0)[0].to_string().starts_with("the server answers before its replicas (1) have the write: "));
         assert_eq!(told(1), []);
-        let lacks_one = StoreWarning::takes_no_writes(
-            "the store waits for 2 replicas, but only 1 are connected: connect more, or lower `wait` in the url",
-        );
-        assert_eq!(told(2), [lacks_one]);
     }
 }

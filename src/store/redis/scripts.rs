@@ -2,8 +2,8 @@
 //! too.
 //!
 //! The key of an entry is `{PREFIX}:NAME`, where `NAME` is the text of a [`MutexName`], as in `{soloist}:lease/reports`. Other keys
-//! are `{PREFIX}:runs/EVENT` for the log of runs, `{PREFIX}:token`, `{PREFIX}:revoked` and `{PREFIX}:check`. The text in
-//! the braces is the [hash tag](https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags) of
+//! are `{PREFIX}:runs/EVENT` for the log of runs, `{PREFIX}:token` and `{PREFIX}:revoked`. The text in the
+//! braces is the [hash tag](https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags) of
 //! all these keys. So they lie on one slot of a cluster, and one script can use them together.
 //!
 //! The value of an entry is `v1 OWNER token=N term=MS since=INSTANT for=OCCURRENCE host=TEXT`. Without an occurrence, `for=` is left

@@ -47,6 +47,12 @@ pub(crate) trait Engine: Send + Sync + Sized + 'static {
 
     /// Reads the state of the server.
     fn health(&self, attempt: &mut Attempt<Self::Connection>) -> Result<Health, Failure>;
+
+    /// Checks that this user may delete the entries that have ended, but deletes none. The default does nothing: it is
+    /// for a server that deletes such entries itself.
+    fn try_clean_up(&self, _attempt: &mut Attempt<Self::Connection>) -> Result<(), Failure> {
+        Ok(())
+    }
 }
 
 /// A connection. After a request without a reply, the connection is dropped, because the late reply might be taken for
@@ -134,6 +140,8 @@ pub(crate) struct Health {
     /// The time from now, by the server's clock, until the latest grant, or `None` if that grant lies in the past. A
     /// clock that was set back shows a latest grant in the future.
     pub(crate) ahead: Option<Duration>,
+    /// Whether another server takes the writes. One of the warnings then says so.
+    pub(crate) is_elsewhere: bool,
     pub(crate) warnings: Vec<StoreWarning>,
 }
 

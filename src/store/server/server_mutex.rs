@@ -11,7 +11,7 @@ use super::engine::{Attempt, End, EndRequest, Engine, FoundEntry, Health, Reques
 use super::failure::Failure;
 use super::server_run_log::LogEngine;
 use super::server_url::ServerAddress;
-use crate::base::error::MutexError;
+use crate::base::error::{MutexError, MutexErrorKind};
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::{holder::Holder, name::MutexName, owner::Owner, term::Term};
 use crate::outcome::paused::{EVENT_PAUSED, PAUSED};
@@ -26,6 +26,10 @@ use crate::time::clock::{Clock, LITTLE_STEP, shown::HumanDuration};
 
 /// The greatest difference between two clocks that count as synchronised.
 const CLOCKS_DIFFER: Duration = Duration::from_secs(10);
+
+/// The failure of a trial, if its marker was not free at first, or was lost within its term.
+const NOT_KEPT: &str = "a new entry did not stay as it was written: find out what changes or hides the entries of the store, for \
+                        example a trigger, or row-level security";
 
 impl<E: Engine> Server<E> {
     pub(crate) fn address(&self) -> &E::Address {
@@ -83,6 +87,34 @@ impl<E: Engine> Server<E> {
                 Err(self.failed(asked.attempted(), failure))
             }
         }
+    }
+
+    /// Tries the requests of a run: two owners ask for a marker, which only the first is granted. Then the marker is
+    /// read, renewed and released. After a failure, the marker ends with its term. No other request has the marker's
+    /// name.
+    fn try_marker(&self) -> Result<(), Failure> {
+        let (soloist, id) = (MutexName::lease("soloist").expect("it is a name"), Owner::unique());
+        let [marker, free] = ["", ", a free name"].map(|what| soloist.mark("soloist", format!("check {id}{what}")));
+        let request = || LeaseRequest::new(marker.clone(), Term::DEFAULT, &Clock::system());
+        let (ours, theirs) = (request(), request());
+        let owner = ours.owner();
+        let admissions = [Admission::of(ours).unless(free), Admission::of(theirs)];
+        let (_, decided) = self.decide(Request { ends: &[], admissions: &admissions.each_ref() });
+        let decided = decided.answers.into_iter().collect::<Result<Vec<Admitted>, Failure>>()?;
+        let mut is_kept = matches!(decided[..], [Admitted::Granted(_), Admitted::ClaimTaken(_)]);
+        for (_, holder) in self.call(|attempt| self.engine.held(attempt, Names::of(&marker)))? {
+            is_kept &= holder?.owner() == owner;
+        }
+        for end in [End::After(Term::DEFAULT), End::Now] {
+            let (ended, _) = self.decide(Request::to_end(&[EndRequest { name: marker.clone(), owner, end }]));
+            for was_ours in ended.answers {
+                is_kept &= was_ours?;
+            }
+        }
+        if !is_kept {
+            return Err(Failure::unusable(NOT_KEPT));
+        }
+        self.call(|attempt| self.engine.try_clean_up(attempt))
     }
 
     /// Calls the server as [`call`](Self::call) does, and describes a failure with the text `attempted`.
@@ -185,11 +217,16 @@ impl<E: LogEngine> EventMutex for Server<E> {
     }
 
     fn check(&self) -> Result<Vec<StoreWarning>, MutexError> {
+        let failed = |failure: Failure| failure.into_error(format!("check {}", self.address()));
+        let refusal = match self.try_marker() {
+            Err(failure) if failure.kind == MutexErrorKind::Unavailable => return Err(failed(failure)),
+            trial => trial.err(),
+        };
         let asked = Clock::system().now();
         let health = self.call(|attempt| self.engine.health(attempt));
         let heard = Clock::system().now();
-        let failed = |failure: Failure| failure.into_error(format!("check {}", self.address()));
-        let Health { time, ahead, mut warnings } = health.map_err(failed)?;
+        let Health { time, ahead, is_elsewhere, mut warnings } = health.map_err(failed)?;
+        warnings.extend(refusal.as_ref().filter(|_| !is_elsewhere).map(refusal_warning));
         let is_overheard = || {
             StoreWarning::new(format_args!(
                 "the connection to another host is not encrypted: others on the network can read the password and change answers; \
@@ -206,6 +243,13 @@ impl<E: LogEngine> EventMutex for Server<E> {
     fn run_log(&self) -> Option<&dyn RunLog> {
         Some(self)
     }
+}
+
+/// Returns the warning that the trial of a check was refused.
+fn refusal_warning(refusal: &Failure) -> StoreWarning {
+    StoreWarning::new(format_args!(
+        "the store refused a trial, so that protected events may not run as they should: {refusal}"
+    ))
 }
 
 /// Returns a warning if the server's `time` lies far before `asked` or far after `heard`. This host sent the request at

@@ -184,7 +184,13 @@ impl<S: Session> Engine for SqlEngine<S> {
         let statements = format!("{}\n{}", S::HEALTH, S::STRANGERS);
         let health = rows(attempt, &statements, &[("schema", &schema), ("table", &table)])?;
         let ahead = values_of(&health, "ahead").first().and_then(|micros| micros.parse().ok());
-        Ok(Health { time: look.clock.time(), ahead: ahead.map(Duration::from_micros), warnings: S::warnings(&health) })
+        let (time, ahead) = (look.clock.time(), ahead.map(Duration::from_micros));
+        let is_elsewhere = values_of(&health, "replica") == ["true"];
+        Ok(Health { time, ahead, is_elsewhere, warnings: S::warnings(&health) })
+    }
+
+    fn try_clean_up(&self, attempt: &mut Attempt<S>) -> Result<(), Failure> {
+        rows(attempt, S::CLEAN_UP, &[("batch", &0)]).map(drop)
     }
 }
 

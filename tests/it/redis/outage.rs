@@ -725,7 +725,8 @@ fn a_look_at_a_server_warns_of_what_it_can_not_be_trusted_with() {
     wait_until("it can't save", || server.ask(&["INFO"]).text().contains("rdb_last_bgsave_status:err"));
     let [warning] = &check(&server)[..] else { panic!("{:?}", check(&server)) };
     let text = warning.to_string();
-    let why = "the store takes no writes, so that no protected event runs: the server answered MISCONF ";
+    let why =
+        "the store refused a trial, so that protected events may not run as they should: the server answered MISCONF ";
     assert!(text.starts_with(why) && text.ends_with("until it can"), "{text}");
     server.ask(&["CONFIG", "SET", "stop-writes-on-bgsave-error", "no"]);
     assert_eq!(check(&server), []);

@@ -11,7 +11,7 @@ use soloist::time::Clock;
 use soloist::{Event, EventMutex, MutexError, MutexName, RedisMutex, Schedule, SkipReason, Term};
 
 use super::contract::key;
-use super::{extend, patient, wait_until};
+use super::{entries, extend, patient, wait_until};
 use crate::servers::redis::Redis;
 use crate::support::{noon, ran, skipped};
 
@@ -126,16 +126,66 @@ fn an_unreadable_pause_of_one_event_stops_no_other() {
 }
 
 #[test]
+fn a_check_warns_of_each_missing_right_and_leaves_nothing() {
+    const NEEDED: [&str; 9] = ["evalsha", "get", "mget", "exists", "set", "del", "pttl", "pexpire", "info"];
+    let server = Redis::start();
+    patient(&server.url()).check().unwrap(); // It gives the server the scripts.
+    for missing in NEEDED.map(Some).into_iter().chain([None]) {
+        let given = NEEDED.into_iter().filter(|right| missing != Some(*right)).map(|right| format!("+{right}"));
+        let rights =
+            ["+@connection", "+script|load", "+time", "~{soloist}:*"].map(str::to_owned).into_iter().chain(given);
+        let rights: Vec<String> = rights.collect();
+        let user = ["ACL", "SETUSER", "worker", "reset", "on", ">secret"].into_iter();
+        server.ask(&user.chain(rights.iter().map(String::as_str)).collect::<Vec<_>>());
+        let mutex = patient(&format!("redis://worker:secret@127.0.0.1:{}", server.port()));
+        let said = match mutex.check() {
+            Ok(warnings) => warnings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"),
+            Err(error) => error.to_string(),
+        };
+        match missing {
+            None => assert_eq!(said, ""),
+            Some(right) => assert!(
+                said.contains("; give the user these rights: `ACL SETUSER USER ") && said.matches('\n').count() == 0,
+                "{right}: {said}"
+            ),
+        }
+        assert!(missing.is_some() || entries(&server).iter().all(|key| server.ask(&["PTTL", key]).number() <= 60_000));
+    }
+    server.ask(&["FLUSHALL"]);
+    assert_eq!(patient(&server.url()).check().unwrap(), []);
+    assert!(entries(&server).is_empty());
+}
+
+#[test]
+fn a_check_whose_trial_no_replica_confirms_is_an_error() {
+    let server = Redis::shared();
+    let confirmed = RedisMutex::builder(&(server.url() + "?wait=1")).timeout(Duration::from_secs(8)).build().unwrap();
+    let error = confirmed.check().expect_err("there is no replica");
+    assert!(error.is_unavailable() && error.to_string().starts_with("could not check redis://"), "{error}");
+    let advice = ": only 0 of 1 replicas confirmed the change in time: check the replicas, or lower `wait` in the url";
+    assert!(error.to_string().ends_with(advice), "{error}");
+}
+
+#[test]
 fn a_damaged_token_is_told_by_its_key() {
     let server = Redis::start();
     let mutex = patient(&server.url());
-    for damage in [&["SET", "{soloist}:token", "a shopping list"][..], &["RPUSH", "{soloist}:token", "1"]] {
+    for damage in [
+        &["SET", "{soloist}:token", "a shopping list"][..],
+        &["SET", "{soloist}:token", ""],
+        &["SET", "{soloist}:token", "-1"],
+        &["SET", "{soloist}:token", "1e5"],
+        &["HSET", "{soloist}:token", "1", "2"],
+        &["RPUSH", "{soloist}:token", "1"],
+    ] {
         server.ask(&["DEL", "{soloist}:token"]);
         server.ask(damage);
         let error = refused(&server.url());
         assert!(error.is_unusable(), "{error}");
         let advice = "the value at the key {soloist}:token is no token: delete that key";
         assert!(error.to_string().contains(advice), "{error}");
+        let [warning] = &mutex.check().expect("it answers")[..] else { panic!("{:?}", mutex.check()) };
+        assert!(warning.to_string().contains(advice), "{warning}");
     }
     assert_eq!(server.ask(&["TYPE", "{soloist}:token"]).text(), "list", "it was left as it was");
     server.ask(&["DEL", "{soloist}:token"]);

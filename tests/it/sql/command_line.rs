@@ -2,10 +2,15 @@
 
 use std::process::{Command, Output};
 
+use super::trouble::Trouble;
 use super::{SqlServer, on_both};
 use crate::support::patient_url;
 
-on_both!(the_table_is_made_by_a_command, a_program_with_a_log_of_runs_ends_in_silence);
+on_both!(
+    the_table_is_made_by_a_command,
+    a_program_with_a_log_of_runs_ends_in_silence,
+    a_check_as_a_user_that_may_only_read_fails
+);
 
 fn soloist(arguments: &[&str], url: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_soloist"));
@@ -35,6 +40,18 @@ fn the_table_is_made_by_a_command<S: SqlServer>() {
         (code, error.trim_end()),
         (Some(2), "soloist: a store with the scheme file has no table, and needs none")
     );
+}
+
+fn a_check_as_a_user_that_may_only_read_fails<S: Trouble>() {
+    let server = S::start();
+    let check = |url: &str| {
+        let output = soloist(&["check"], &patient_url(url));
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    assert_eq!(check(&server.url()), (Some(0), "the store answers, and nothing is wrong with it\n".to_owned()));
+    let (code, said) = check(&server.user_with("SELECT"));
+    assert!(code == Some(1) && said.starts_with("the store refused a trial, "), "{code:?}: {said}");
+    assert!(said.contains("; the user in the url needs SELECT, INSERT, UPDATE and DELETE on the table; "), "{said}");
 }
 
 fn a_program_with_a_log_of_runs_ends_in_silence<S: SqlServer>() {

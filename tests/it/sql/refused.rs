@@ -53,6 +53,28 @@ fn error_of<S: Trouble>(url: &str, timeout: Duration) -> MutexError {
 }
 
 #[test]
+fn a_check_warns_of_rows_that_row_level_security_hides() {
+    let server = <Postgres as SqlServer>::start();
+    let mutex = Postgres::open(&server.user_with("SELECT, INSERT, UPDATE, DELETE"), LONG);
+    assert_eq!(mutex.check().unwrap(), []);
+    server.ask("ALTER TABLE soloist_mutexes ENABLE ROW LEVEL SECURITY");
+    for (policies, why) in [
+        (&["FOR ALL USING (false) WITH CHECK (true)"][..], "row-level security policy"),
+        (&["FOR SELECT USING (true)", "FOR INSERT WITH CHECK (true)"], "changes or hides the entries of the store"),
+    ] {
+        for (at, policy) in policies.iter().enumerate() {
+            server.ask(&format!("CREATE POLICY p{at} ON soloist_mutexes {policy}"));
+        }
+        let warnings = mutex.check().unwrap();
+        let [warning] = &warnings[..] else { panic!("{policies:?}: {warnings:?}") };
+        assert!(warning.to_string().contains(why), "{policies:?}: {warning}");
+        for at in 0..policies.len() {
+            server.ask(&format!("DROP POLICY p{at} ON soloist_mutexes"));
+        }
+    }
+}
+
+#[test]
 fn a_first_host_that_hangs_leaves_time_for_the_second() {
     let [hanging, healthy] = [(); 2].map(|()| <Postgres as SqlServer>::start());
     let (before, host) =
@@ -240,6 +262,12 @@ fn a_missing_grant_is_said<S: Trouble>() {
     for grants in ["SELECT", "SELECT, INSERT", "INSERT, UPDATE, DELETE", "SELECT, UPDATE, DELETE"] {
         let text = refused::<S>(&server.user_with(grants));
         assert!(text.ends_with(RIGHTS), "{grants}: {text}");
+    }
+    for grants in ["SELECT", "SELECT, INSERT", "SELECT, UPDATE, DELETE", "SELECT, INSERT, UPDATE"] {
+        let warnings = S::open(&server.user_with(grants), LONG).check().unwrap();
+        let [warning] = &warnings[..] else { panic!("{grants}: {warnings:?}") };
+        let text = warning.to_string();
+        assert!(text.starts_with("the store refused a trial, ") && text.ends_with(RIGHTS), "{grants}: {text}");
     }
     let without_delete = S::open(&server.user_with("SELECT, INSERT, UPDATE"), LONG);
     let text = said(&S::purge(&without_delete).expect_err("it may not delete"));

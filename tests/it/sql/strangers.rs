@@ -164,8 +164,9 @@ fn the_secret_of_the_locks_survives_a_clean_up_and_is_made_anew_if_it_is_missing
 fn a_store_that_takes_no_writes_is_warned_of() {
     let server = <Postgres as SqlServer>::start();
     server.ask(Postgres::READ_ONLY[0]);
-    let text = "the store takes no writes, so that no protected event runs: default_transaction_read_only is on: set it to off for \
-                this user and database";
+    let text = "the store refused a trial, so that protected events may not run as they should: the server answered 25006 cannot execute \
+                INSERT in a read-only transaction; it takes no writes: connect to the primary, and to a database that is not \
+                read-only";
     assert_eq!(warnings(&server.mutex()), [text]);
     server.ask(Postgres::READ_ONLY[1]);
     assert_eq!(server.mutex().check().unwrap(), []);

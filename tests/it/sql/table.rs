@@ -175,7 +175,9 @@ fn a_table_that_is_not_as_it_should_be_is_warned_of<S: SqlServer>() {
     };
     for (at, (change, said)) in changes.into_iter().enumerate() {
         server.ask(&format!("ALTER TABLE soloist_mutexes {change}"));
-        let warnings: Vec<String> = server.mutex().check().unwrap().iter().map(ToString::to_string).collect();
+        let mut warnings: Vec<String> = server.mutex().check().unwrap().iter().map(ToString::to_string).collect();
+        // Without its key, the table grants nothing.
+        warnings.retain(|warning| !warning.starts_with("the store refused a trial, "));
         assert!(warnings.len() == at + 1 && warnings.iter().any(|warning| warning.contains(said)), "{warnings:?}");
     }
 }
@@ -190,7 +192,8 @@ fn a_schema_with_an_apostrophe_in_its_name_may_have_the_table() {
     assert!(mutex.create(&request("reports")).unwrap().is_some());
     assert_eq!(mutex.check().unwrap(), []);
     assert_eq!(
-        server.ask(&format!("SELECT count(*) FROM {user}.soloist_mutexes WHERE token > 0"))[0][0].as_deref(),
+        server.ask(&format!("SELECT count(*) FROM {user}.soloist_mutexes WHERE name = 'lease/reports'"))[0][0]
+            .as_deref(),
         Some("1")
     );
 }

@@ -4,7 +4,6 @@
 -- schema:  the database of the table, or an empty text for the database of the connection
 -- table:   the name of the table in this database
 SELECT 'version', VERSION();
-SELECT 'read_only', @@global.read_only;
 SELECT 'ahead', TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), MAX(acquired_at)) FROM {mutexes}
 WHERE expires_at > UTC_TIMESTAMP(6) AND NOT released;
 SELECT 'engine', engine FROM information_schema.tables

@@ -3,7 +3,6 @@
 -- removed yet.
 SELECT 'version', current_setting('server_version_num')
 UNION ALL SELECT 'replica', pg_is_in_recovery()::text
-UNION ALL SELECT 'read_only', current_setting('transaction_read_only')
 UNION ALL SELECT 'dead', n_dead_tup::text FROM pg_stat_all_tables WHERE relid = '{mutexes_text}'::regclass
 UNION ALL SELECT 'persistence', relpersistence::text FROM pg_class WHERE oid = '{mutexes_text}'::regclass
 UNION ALL SELECT 'key', attname::text FROM pg_index JOIN pg_attribute ON attrelid = indrelid AND attnum = ANY (indkey)
