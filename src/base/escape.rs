@@ -107,6 +107,9 @@ pub(crate) fn surplus_around(url: &str) -> Option<&'static str> {
 
 const NO_TEXT: &str = "an error without a text";
 
+/// The greatest number of sources in a text.
+const MOST_SOURCES: usize = 100;
+
 /// An error and its sources, as in `could not create lease/reports: permission denied`. The texts are escaped, because
 /// they come from foreign code.
 pub(crate) struct Chain<'a>(pub(crate) &'a (dyn Error + 'static));
@@ -118,7 +121,9 @@ impl fmt::Display for Chain<'_> {
             text => f.write_str(&text)?,
         }
         let mut error = self.0;
-        while let Some(source) = error.source() {
+        // Some error may be its own source.
+        for _ in 0..MOST_SOURCES {
+            let Some(source) = error.source() else { break };
             write!(f, ": {}", Lines(source))?;
             error = source;
         }
@@ -183,6 +188,26 @@ mod tests {
     fn an_error_without_a_text_says_so() {
         let shown = |text: &str| Chain(&std::io::Error::other(text)).to_string();
         assert_eq!([shown("no paper"), shown(""), shown(" \n")], ["no paper", NO_TEXT, NO_TEXT]);
+    }
+
+    #[test]
+    fn an_error_that_is_its_own_source_has_a_text_with_an_end() {
+        #[derive(Debug)]
+        struct Own;
+
+        impl fmt::Display for Own {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("own")
+            }
+        }
+
+        impl Error for Own {
+            fn source(&self) -> Option<&(dyn Error + 'static)> {
+                Some(self)
+            }
+        }
+
+        assert!(Chain(&Own).to_string().starts_with("own: own: own"));
     }
 
     #[test]

@@ -20,8 +20,8 @@ impl Schedule {
     /// holds for all processes that share the store: this process, the host, or the fleet. The pause ends at `until`,
     /// or by a call of [`resume`](Self::resume). The end of this process does not end the pause.
     ///
-    /// Due events are skipped as [`Paused`](crate::SkipReason::Paused), before their filters are called. Running runs
-    /// continue. Runs [by hand](Self::run_event) and events that are
+    /// Due events are skipped as [`Paused`](crate::SkipReason::Paused), before their filters are called; only the filters
+    /// of a missed occurrence may be called before. Running runs continue. Runs [by hand](Self::run_event) and events that are
     /// [`even_when_paused`](crate::Event::even_when_paused) start as always.
     ///
     /// If an event is protected, has no filters, and uses the schedule's store, the store itself refuses its admissions

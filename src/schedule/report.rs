@@ -46,13 +46,14 @@ impl Report {
         self.at
     }
 
-    /// Returns the entries, one for every event that was due.
+    /// Returns the entries: one for each occurrence that was due or made up for, in the order of the ticks.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// Returns the first entry of one event. In a report of [`run_minute`](crate::Schedule::run_minute), an event can
-    /// have several entries. `None`: the event was not due.
+    /// Returns the first entry of one event. An event can have several entries, for example in a report of
+    /// [`run_minute`](crate::Schedule::run_minute) or [`run_due_since`](crate::Schedule::run_due_since), or with
+    /// [`catch_up_all`](crate::Event::catch_up_all). `None`: the event was not due.
     pub fn entry(&self, event: &str) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.event() == event)
     }

@@ -191,7 +191,8 @@ impl Schedule {
     ///
     /// Each server counts its own skips. A loop writes the numbers of an event at most every ten seconds, and the rest
     /// when it ends. `run_due` and similar methods write the numbers before they return. If a write fails, the numbers
-    /// wait for a later write of the log. Numbers that a process has not written at its end are lost.
+    /// wait for a later write of the log. If only the answer to a write was lost, its numbers count twice. Numbers that a
+    /// process has not written at its end are lost.
     ///
     /// # Errors
     ///

@@ -417,7 +417,7 @@ fn a_command_that_outlives_its_scheduler_is_named_by_its_process_group() {
     let said = format!("; this process has ended, but its command still runs as process group {group}");
     assert!(report.contains(&format!("still running: {}, pid {pid}, since ", holder.host())), "{report}");
     assert!(report.contains(&said), "{report}");
-    // Nobody ends it at its timeout.
+    // A scheduler that was killed can't end it at its timeout.
     let schedule = Schedule::new(store.other()).with_clock(&store.clock);
     let event = Event::call("reports", |_| {}).every_minute().without_overlapping();
     schedule.add(event.timeout(Duration::from_secs(10))).unwrap();
