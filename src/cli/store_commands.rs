@@ -172,29 +172,40 @@ fn logs(schedule: &Schedule, is_json: bool) -> Answered {
     struct EventLog {
         event: String,
         last_run: Option<LoggedRun>,
+        /// The reason why the log can't be read.
+        error: Option<String>,
     }
     let mut logs = Vec::new();
     for event in schedule.logged_events()? {
         let definition = schedule.event(&event).ok().or_else(|| schedule.checked(stand_in(&event)).ok());
         // A name in the log may be invalid for an event. Such a name is left out.
         if let Some(definition) = definition {
-            let last_run = schedule.runs_of(&definition)?.into_iter().next();
-            logs.push(EventLog { event, last_run });
+            let (last_run, error) = match schedule.runs_of(&definition) {
+                Err(error) if error.is_outage() => return Err(error.into()),
+                Err(error) => (None, Some(Chain(&error).to_string())),
+                Ok(runs) => (runs.into_iter().next(), None),
+            };
+            logs.push(EventLog { event, last_run, error });
         }
     }
     logs.sort_by_key(|log| Reverse(log.last_run.as_ref().map(|run| run.record().started_at())));
+    let code = if logs.iter().all(|log| log.error.is_none()) { 0 } else { STORE };
     if is_json {
-        return CommandAnswer::json(&logs);
+        return Ok(CommandAnswer::json(&logs)?.with_code(code));
     }
     let now = Clock::system().now();
-    let row = |EventLog { event, last_run }: &EventLog| {
+    let row = |EventLog { event, last_run, error }: &EventLog| {
         let name = Named(event).into();
-        let Some(run) = last_run else { return vec![name, "none".into(), "".into(), "".into()] };
+        let none = if error.is_none() { "none" } else { "not known" };
+        let Some(run) = last_run else { return vec![name, none.into(), "".into(), "".into()] };
         let (ended, is_well) = how_it_ended(run, &Zone::UTC, now);
         let (record, started) = (run.record(), time(run.record().started_at(), &Zone::UTC, now));
         vec![name, marked(ended, is_well), started.into(), record.process().into()]
     };
-    Ok(CommandAnswer::text(table_or(&["event", "last run", "started", "server"], logs.iter().map(row), NO_RUNS)))
+    let mut lines: Vec<String> =
+        logs.iter().filter_map(|log| Some(format!("store: {}", log.error.as_ref()?))).collect();
+    lines.push(table_or(&["event", "last run", "started", "server"], logs.iter().map(row), NO_RUNS));
+    Ok(CommandAnswer::text(lines.join("\n")).with_code(code))
 }
 
 fn log(schedule: &Schedule, event: &str, is_json: bool) -> Answered {

@@ -37,9 +37,13 @@ impl Store {
         ask_store(|| "read which names are held".to_owned(), || self.mutex.held(names))
     }
 
-    /// Calls `read` with the store's log of runs. A panic of the store is an error.
-    pub(crate) fn read_log<T>(&self, read: impl FnOnce(&dyn RunLog) -> Result<T, MutexError>) -> Result<T, MutexError> {
-        ask_store(|| "read the log of runs".to_owned(), || read(self.mutex.run_log().ok_or_else(no_log)?))
+    /// Calls `ask` with the store's log of runs. A panic of the store is an error, with the text `attempted`.
+    pub(crate) fn ask_log<T>(
+        &self,
+        attempted: &str,
+        ask: impl FnOnce(&dyn RunLog) -> Result<T, MutexError>,
+    ) -> Result<T, MutexError> {
+        ask_store(|| attempted.to_owned(), || ask(self.mutex.run_log().ok_or_else(no_log)?))
     }
 }
 

@@ -23,6 +23,7 @@ mod pause;
 mod period;
 mod refused;
 mod renewal;
+mod run_log;
 mod sentinel;
 mod together;
 mod unless;

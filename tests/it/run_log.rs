@@ -1,15 +1,16 @@
 //! The log of runs: the fleet's runs, the dead ones, and the cost of an unavailable store.
 
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use soloist::observe::{LoggedRun, Notice, OutcomeKind, RunLogError, RunRecord, RunState, Step};
+use soloist::observe::{LoggedRun, Notice, OutcomeKind, RunLogError, RunRecord, RunState, SkipCount, Step};
 use soloist::store::{Holder, LeaseRequest, Owner};
 use soloist::testing::TestStore;
-use soloist::time::ManualClock;
+use soloist::time::{Clock, ManualClock};
 use soloist::{
     Event, EventMutex, FencingToken, FileMutex, MemoryMutex, MutexName, Run, Schedule, Shutdown, SkipReason, Term,
 };
@@ -197,6 +198,114 @@ fn a_log_that_is_out_delays_no_run_and_is_written_when_it_is_back() {
 }
 
 #[test]
+fn the_records_of_many_events_are_written_together() {
+    const EVENTS: usize = 20;
+    let (out, store) = with_log_out();
+    let schedule = Schedule::new(store.clone()).with_run_log(3).unwrap();
+    for number in 0..EVENTS {
+        schedule.add(Event::call(number.to_string(), |_| {}).every_minute()).unwrap();
+    }
+    assert!(!schedule.run_due(noon()).is_failure());
+    let in_vain = store.asked(&["write"]).len();
+    assert!(in_vain < EVENTS, "an outage is not asked about for each event: {in_vain}");
+    out.store(false, Ordering::Relaxed);
+    assert!(!schedule.run_event("0", minute(1)).unwrap().is_failure());
+    let last = (EVENTS - 1).to_string();
+    until(|| schedule.runs(&last).unwrap().iter().any(|run| run.state() == RunState::Ended)).unwrap();
+    let writes = store.asked(&["write"]).len() - in_vain;
+    assert!(writes < EVENTS, "{writes}");
+}
+
+#[test]
+fn a_store_that_panics_about_the_log_of_one_event_keeps_those_of_the_others() {
+    let a = MutexName::lease("a").unwrap();
+    let panics =
+        move |call: &Call| if call.is("write") && call.names.contains(&a) { panic!("no such log") } else { Ok(()) };
+    let schedule = Schedule::new(Scripted::default().before(panics)).with_run_log(3).unwrap();
+    for name in ["a", "b"] {
+        schedule.add(Event::call(name, |_| {}).every_minute()).unwrap();
+    }
+    assert!(!schedule.run_due(noon()).is_failure());
+    until(|| schedule.runs("b").unwrap().iter().any(|run| run.state() == RunState::Ended)).unwrap();
+    assert_eq!(schedule.runs("a").unwrap(), []);
+}
+
+/// Returns the occurrences of an event's runs on record that have ended, the newest first.
+fn ended(schedule: &Schedule, event: &str) -> Vec<DateTime<Utc>> {
+    let runs = schedule.runs(event).unwrap();
+    let ended = runs.iter().filter(|run| run.state() == RunState::Ended);
+    ended.map(|run| run.record().occurrence()).collect()
+}
+
+/// Asserts that a damaged log leaves the other events alone: their records and skips are written, they are paused after
+/// their failures, and the status has their logs. After a repair, the log gets the records that had to wait.
+pub(crate) fn an_unusable_log_is_the_fault_of_one_event_on<S: EventMutex + Clone + 'static>(
+    store: &S,
+    damage: impl Fn(&str),
+    repair: impl Fn(&str),
+) {
+    let schedule = Schedule::new(store.clone()).named("one fault").unwrap().with_run_log(50).unwrap();
+    let fails = |_: &Run| Err("no paper".into());
+    schedule.add(Event::call("a", |_| {}).every_minute()).unwrap();
+    schedule.add(Event::call("b", |_| {}).every_minute()).unwrap();
+    schedule.add(Event::call("c", fails).every_minute().pause_on_failure(3)).unwrap();
+    let [damaged, whole] = ["damaged", "whole"].map(|kind| [0, 1, 2, 3].map(|number| format!("{kind}-{number}")));
+    for name in damaged.iter().chain(&whole) {
+        schedule.add(Event::call(name.clone(), |_| {}).every_minute().without_overlapping()).unwrap();
+        let request = LeaseRequest::new(MutexName::lease(name.clone()).unwrap(), Term::MAX, &Clock::system());
+        store.create(&request).unwrap().expect("nobody holds it");
+    }
+    let skipped = |event: &str| schedule.skips(event).unwrap().iter().map(SkipCount::count).sum::<u64>();
+    let tick = |number| assert!(schedule.run_due(minute(number)).outcome("a").is_some());
+    tick(0);
+    until(|| ["a", "b", "c"].iter().all(|event| ended(&schedule, event) == [minute(0)])).unwrap();
+    until(|| damaged.iter().chain(&whole).all(|event| skipped(event) == 1)).unwrap();
+    damage("a");
+    for event in &damaged {
+        damage(event);
+    }
+
+    // More records than one write has.
+    for number in 1..=60 {
+        assert!(!schedule.run_event("a", minute(number)).unwrap().is_failure());
+    }
+    tick(61);
+    tick(62);
+    until(|| ended(&schedule, "b") == [62, 61, 0].map(minute)).unwrap();
+    until(|| schedule.paused_event("c").unwrap().is_some()).unwrap();
+    assert_eq!(ended(&schedule, "c"), [62, 61, 0].map(minute));
+    until(|| whole.iter().all(|event| skipped(event) == 3)).unwrap();
+    let status = schedule.status();
+    assert_eq!(status.event("b").unwrap().log.as_ref().map(Vec::len), Some(3), "{status:?}");
+    assert_eq!(status.event("a").unwrap().log, None);
+    assert_eq!(status.store_errors.len(), 1 + damaged.len(), "{status:?}");
+    assert!(status.store_errors[0].to_string().contains("log of runs"), "{status:?}");
+
+    repair("a");
+    tick(63);
+    until(|| ended(&schedule, "a").first() == Some(&minute(63))).unwrap();
+    assert_eq!(ended(&schedule, "a")[..10], [63, 62, 61, 60, 59, 58, 57, 56, 55, 54].map(minute));
+}
+
+/// Returns the file of this kind that belongs to an event in a directory.
+#[track_caller]
+fn file_of(folder: &Path, event: &str, kind: &str) -> PathBuf {
+    let mut files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let begins = |path: &Path| path.file_name().unwrap().to_string_lossy().starts_with(&format!("{event}-"));
+    let is_it = |path: &PathBuf| begins(path) && path.extension().is_some_and(|it| it == kind);
+    files.find(is_it).unwrap_or_else(|| panic!("{event} has no file {kind}"))
+}
+
+#[test]
+fn an_unusable_log_is_the_fault_of_one_event() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = FileMutex::in_dir(folder.path()).unwrap();
+    let log = |event: &str| file_of(folder.path(), event, "runs");
+    let damage = |event: &str| std::fs::write(log(event), "soloist-runs v9\n").unwrap();
+    an_unusable_log_is_the_fault_of_one_event_on(&store, damage, |event| std::fs::remove_file(log(event)).unwrap());
+}
+
+#[test]
 fn no_gate_waits_for_a_log_that_does_not_answer() {
     const RUNS: usize = 5;
     let ran = Arc::new(AtomicUsize::new(0));
@@ -230,18 +339,22 @@ fn no_gate_waits_for_a_log_that_does_not_answer() {
 #[test]
 fn no_gate_waits_for_the_log_of_a_directory_while_somebody_has_locked_it() {
     let folder = tempfile::tempdir().unwrap();
-    let schedule = Schedule::new(FileMutex::in_dir(folder.path()).unwrap()).with_run_log(3).unwrap();
-    schedule.add(Event::call("a", |_| {}).every_minute().without_overlapping().on_one_server()).unwrap();
+    let schedule = Schedule::new(FileMutex::in_dir(folder.path()).unwrap()).with_run_log(5).unwrap();
+    for name in ["a", "b"] {
+        schedule.add(Event::call(name, |_| {}).every_minute().without_overlapping().on_one_server()).unwrap();
+    }
     let ran = |number| schedule.run_due(minute(number)).outcome("a").is_some();
     assert!(ran(0));
-    let files = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
-    let runs = files.filter(|path| path.extension().is_some_and(|kind| kind == "runs-lock")).collect::<Vec<_>>();
-    let [path] = &runs[..] else { panic!("an event has one: {runs:?}") };
+    until(|| ended(&schedule, "a") == [minute(0)]).unwrap();
+    let path = file_of(folder.path(), "a", "runs-lock");
     let locked = std::fs::File::options().write(true).open(path).unwrap();
     locked.lock().unwrap();
     assert!(ran(1) && ran(2));
+    until(|| ended(&schedule, "b") == [2, 1, 0].map(minute)).unwrap();
+    assert_eq!(ended(&schedule, "a"), [minute(0)]);
     drop(locked);
-    until(|| schedule.runs("a").unwrap().iter().filter(|run| run.record().is_success()).count() == 3).unwrap();
+    assert!(ran(3));
+    until(|| ended(&schedule, "a") == [3, 2, 1, 0].map(minute)).unwrap();
 }
 
 /// Waits until the event is paused. A tick waits for three seconds at most, and then its failure is counted later.

@@ -52,7 +52,8 @@ enum Steps {
 pub(crate) struct Call {
     /// The name of the method, or `release`, `release_after`, `admit`, and for the log of runs `write` and `runs`.
     pub(crate) verb: &'static str,
-    /// The name of each lease; for an admission the name of its lease, or of its claim if it has no lease.
+    /// The name of each lease; for an admission the name of its lease, or of its claim if it has no lease; for `write` a
+    /// lease with the name of the event of each record.
     pub(crate) names: Vec<MutexName>,
     /// The new term of `extend`, and the minimum hold of `release_after`.
     pub(crate) term: Option<Term>,
@@ -307,7 +308,8 @@ impl fmt::Debug for Scripted {
 
 impl RunLog for Scripted {
     fn write(&self, records: &[RunRecord], keep: usize) -> Result<(), MutexError> {
-        self.call("write", &[], |script| script.run_log().write(records, keep))
+        let names = records.iter().filter_map(|record| MutexName::lease(record.event()).ok()).collect::<Vec<_>>();
+        self.call("write", &names, |script| script.run_log().write(records, keep))
     }
 
     fn runs(&self, event: &str) -> Result<Vec<RunRecord>, MutexError> {

@@ -6,7 +6,7 @@ use std::mem;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::base::error::{MutexError, ask_store, if_supported};
+use crate::base::error::{MutexError, if_supported};
 use crate::base::lock::lock;
 use crate::base::per_process::PerProcess;
 use crate::hold::held_lease::{NO_THREAD, this_thread};
@@ -15,19 +15,17 @@ use crate::hold::process_exit::{self, EndsWithProcess};
 use crate::lease::owner::Owner;
 use crate::observe::notice::{Notice, Step};
 use crate::observe::tell::{notice_queue::spawn_detached, observers::Observer, trace};
+use crate::outcome::run_record::numbered_record::by_event;
 use crate::outcome::run_record::skip_count::{SkipCount, add_skips};
 use crate::outcome::{run_record::RunRecord, run_record::outcome_kind::OutcomeKind};
-use crate::store::{
-    described_store::{Store, no_log},
-    event_mutex::EventMutex,
-};
+use crate::store::{described_store::Store, event_mutex::EventMutex};
 use crate::time::clock::Clock;
 use crate::time::clock::moment::Moment;
 
 /// The largest number of records that wait while the store is unavailable. If there are more, the oldest are dropped.
 const MOST_WAITING: usize = 10_000;
 
-/// The largest number of records in one write.
+/// The largest number of records in one write. Also the largest number of records of an event that are set aside.
 const BATCH_SIZE: usize = 100;
 
 /// The time between a failed write and the next try.
@@ -41,6 +39,9 @@ const SKIPS_AT_MOST_EACH: Duration = Duration::from_secs(10);
 
 /// The error in the record of a run that called `exit`.
 const EXITED: &str = "the process called `exit` during the run";
+
+/// The text of an error that says what was attempted.
+const WRITE: &str = "write the log of runs";
 
 /// An observer that writes the runs of a schedule to the log.
 ///
@@ -63,13 +64,15 @@ struct WaitingRecords {
     /// The records of the running runs, each with the thread of its run.
     started: HashMap<Owner, (RunRecord, usize)>,
     waiting: VecDeque<RunRecord>,
+    /// The records of events whose logs can't be used. The records of an event are written with its next record.
+    set_aside: HashMap<Box<str>, VecDeque<RunRecord>>,
     /// The state of the writing thread.
     writer: Writer,
     /// The error of the last write of records, if it failed.
     failure: Option<MutexError>,
     /// The number of attempts to write.
     attempts: u64,
-    /// The actions for events whose runs have failed. They are called when all waiting records are written.
+    /// The actions for events whose runs have failed. They are called when no record waits.
     once_written: HashMap<Box<str>, FollowUp>,
     /// The actions of running runs. An action is called if its run fails.
     after_failure: HashMap<Owner, FollowUp>,
@@ -111,10 +114,18 @@ impl WaitingRecords {
         self.writer == Writer::Writing || (self.writer == Writer::Idle && waits())
     }
 
+    /// Returns whether the last write of records has failed because of the whole store.
+    fn has_outage(&self) -> bool {
+        self.failure.as_ref().is_some_and(MutexError::is_outage)
+    }
+
     /// Takes out the next work for the writer: records, and with the last records also actions and numbers of skips.
     fn next_work(&mut self) -> Option<LogWork> {
         let count = self.waiting.len().min(BATCH_SIZE);
-        let mut work = LogWork { records: self.waiting.drain(..count).collect(), ..LogWork::default() };
+        let new: Vec<RunRecord> = self.waiting.drain(..count).collect();
+        let older = by_event(&new).into_keys().filter_map(|event| self.set_aside.remove(event)).flatten();
+        let mut work = LogWork { records: older.collect(), ..LogWork::default() };
+        work.records.extend(new);
         if self.waiting.is_empty() {
             work.follow_ups = mem::take(&mut self.once_written);
             let due = self.skips.iter_mut().filter(|(_, skips)| skips.are_due);
@@ -127,12 +138,22 @@ impl WaitingRecords {
         (!is_nothing).then_some(work)
     }
 
-    /// Puts back the work that could not be written. Its records go to the front, because they are older than the
-    /// records that came meanwhile.
-    fn put_back(&mut self, work: LogWork) {
-        work.records.into_iter().rev().for_each(|record| self.waiting.push_front(record));
-        let surplus = self.waiting.len().saturating_sub(MOST_WAITING);
-        self.waiting.drain(..surplus);
+    /// Puts back the work that could not be written. After an outage, its records go to the front, because they are
+    /// older than the records that came meanwhile. Otherwise, they are set aside, so that they delay no other event.
+    fn put_back(&mut self, work: LogWork, error: &MutexError) {
+        if error.is_outage() {
+            work.records.into_iter().rev().for_each(|record| self.waiting.push_front(record));
+            let surplus = self.waiting.len().saturating_sub(MOST_WAITING);
+            self.waiting.drain(..surplus);
+        } else {
+            for record in work.records {
+                let of_event = self.set_aside.entry(record.event().into()).or_default();
+                if of_event.len() >= BATCH_SIZE {
+                    of_event.pop_front();
+                }
+                of_event.push_back(record);
+            }
+        }
         for (event, follow_up) in work.follow_ups {
             self.once_written.entry(event).or_insert(follow_up);
         }
@@ -220,13 +241,13 @@ impl RunLogger {
             // If no thread can be started now, the next call of this function tries again.
             let has_thread = spawn_detached(move || logger.write_all());
             records.writer = if has_thread { Writer::Idle } else { Writer::Absent };
-        } else if records.failure.is_none() {
+        } else if !records.has_outage() {
             self.changed().notify_all();
         }
     }
 
     /// Registers `follow_up` for a run that is about to begin. If this run fails, or ends the process, the writing
-    /// thread calls `follow_up` after it has written all waiting records. `follow_up` must not panic.
+    /// thread calls `follow_up` when no record waits. `follow_up` must not panic.
     pub(crate) fn after_failure(self: &Arc<Self>, run: Owner, follow_up: impl FnOnce() + Send + 'static) {
         self.records_until_exit().after_failure.insert(run, Box::new(follow_up));
     }
@@ -260,7 +281,7 @@ impl RunLogger {
                 records.skips.values_mut().for_each(|skips| skips.have_failed = false);
                 continue;
             };
-            records.put_back(work);
+            records.put_back(work, &error);
             self.changed().notify_all();
             // The error is not sent to `tracing` while the process exits, because a subscriber may wait for a lock that
             // the exiting thread holds.
@@ -269,31 +290,45 @@ impl RunLogger {
                 trace::runs_not_logged(&error);
                 records = self.records();
             }
-            if records.failure.is_some() {
+            if records.has_outage() {
                 (records, _) =
                     self.changed().wait_timeout(records, TRY_AGAIN_AFTER).unwrap_or_else(PoisonError::into_inner);
             }
         }
     }
 
-    /// Performs the work, and removes the parts that are done.
+    /// Performs the work, and removes the parts that are done. An outage ends the work. An unusable log of one event
+    /// does not: the work for the other events is done, and the first error is returned.
     fn carry_out(&self, work: &mut LogWork) -> Result<(), MutexError> {
-        ask_store(
-            || "write the log of runs".to_owned(),
-            || {
-                let log = || self.store.mutex.run_log().ok_or_else(no_log);
-                if !work.records.is_empty() {
-                    log()?.write(&work.records, self.keep)?;
-                    work.records.clear();
-                }
-                work.follow_ups.drain().for_each(|(_, follow_up)| follow_up());
-                while let Some((event, skips)) = work.skips.last() {
-                    if_supported(log()?.count_skips(event, skips))?;
-                    work.skips.pop();
-                }
-                Ok(())
-            },
-        )
+        let written = self.write(&mut work.records);
+        if is_outage(&written) {
+            return written;
+        }
+        work.follow_ups.drain().for_each(|(_, follow_up)| follow_up());
+        written.and(write_each(&mut work.skips, |(event, skips)| {
+            self.store.ask_log(WRITE, |log| if_supported(log.count_skips(event, skips)))
+        }))
+    }
+
+    /// Writes the records, and removes those that are written. All records are in one request. If the log of an event
+    /// can't be used, the records of each event are in a request of their own.
+    fn write(&self, records: &mut Vec<RunRecord>) -> Result<(), MutexError> {
+        if records.is_empty() {
+            return Ok(());
+        }
+        let written = self.store.ask_log(WRITE, |log| log.write(records, self.keep));
+        if written.is_ok() {
+            records.clear();
+        }
+        let copied = |of_event: Vec<&RunRecord>| of_event.into_iter().cloned().collect();
+        let mut events: Vec<Vec<RunRecord>> = by_event(records).into_values().map(copied).collect();
+        if events.len() < 2 || is_outage(&written) {
+            return written;
+        }
+        let written =
+            write_each(&mut events, |of_event| self.store.ask_log(WRITE, |log| log.write(of_event, self.keep)));
+        *records = events.concat();
+        written
     }
 
     /// Counts a skipped occurrence of `event`. The number is written now if the last write was at least ten seconds
@@ -310,8 +345,9 @@ impl RunLogger {
         }
     }
 
-    /// Writes all records, and the numbers of skips whose last write has not failed. Waits until they are written, or
-    /// until one more attempt to write has failed, but at most three seconds. After this call, the process may end.
+    /// Writes all records, and the numbers of skips whose last write has not failed. Waits until each record is written
+    /// or set aside, or until one more attempt has failed because of an outage, but at most three seconds. After this
+    /// call, the process may end.
     pub(crate) fn finish(self: &Arc<Self>) {
         if self.records().let_skips_be_due() {
             self.begin_to_write(self.records());
@@ -324,9 +360,8 @@ impl RunLogger {
         let before = records.attempts;
         // The writing thread tries again now, because the store may be available again.
         self.changed().notify_all();
-        let goes_on = |records: &mut WaitingRecords| {
-            records.has_work() && !(records.failure.is_some() && records.attempts > before)
-        };
+        let goes_on =
+            |records: &mut WaitingRecords| records.has_work() && !(records.has_outage() && records.attempts > before);
         let left = enough.since(Clock::system().moment());
         drop(self.changed().wait_timeout_while(records, left, goes_on));
     }
@@ -344,6 +379,28 @@ impl RunLogger {
     fn records(&self) -> MutexGuard<'_, WaitingRecords> {
         lock(&self.records.get().0)
     }
+}
+
+/// Writes each part, and removes the parts that are written. Returns the first error. After an outage, writes no further
+/// part, and returns the outage.
+fn write_each<T>(parts: &mut Vec<T>, write: impl Fn(&T) -> Result<(), MutexError>) -> Result<(), MutexError> {
+    let mut answer = Ok(());
+    parts.retain(|part| {
+        if is_outage(&answer) {
+            return true;
+        }
+        let written = write(part);
+        let is_left = written.is_err();
+        if answer.is_ok() || is_outage(&written) {
+            answer = written;
+        }
+        is_left
+    });
+    answer
+}
+
+fn is_outage(answer: &Result<(), MutexError>) -> bool {
+    answer.as_ref().is_err_and(MutexError::is_outage)
 }
 
 #[cfg(unix)]

@@ -57,7 +57,8 @@ pub struct Status {
     pub application: Option<Arc<str>>,
     /// The pause of the schedule. `None`: the schedule is not paused, or the store did not answer.
     pub paused: Option<Pause>,
-    /// The errors of stores that did not answer. The holders and pauses in these stores are not known.
+    /// The errors of stores that did not answer, or have an entry or a log that can't be read. The holders, the pauses or
+    /// the log that the error is about are not known.
     #[cfg_attr(feature = "serde", serde(serialize_with = "as_texts"))]
     pub store_errors: Vec<MutexError>,
     /// All events, in the order in which they were added.
@@ -116,7 +117,7 @@ pub struct EventStatus {
     /// The pause of this event alone. `None`: the event itself is not paused, or the store did not answer.
     pub paused: Option<Pause>,
     /// The last runs in the whole fleet, newest first, if the schedule keeps [a log](Schedule::with_run_log). `None`:
-    /// the schedule keeps no log, or the store did not answer.
+    /// the schedule keeps no log, or the log could not be read.
     pub log: Option<Vec<LoggedRun>>,
     /// The timetable on another server, if it has differed from the timetable on this server for an hour or longer.
     /// This process finds the other timetable in the claims of that server. The field becomes `None` when no claim has
@@ -229,8 +230,9 @@ impl Schedule {
         for (event, in_status) in events.iter().zip(&mut status.events) {
             match self.runs_of(event) {
                 Ok(runs) => in_status.log = Some(runs),
-                // The read for the next event would probably fail, too.
-                Err(error) => return status.store_errors.push(error),
+                // A read for the next event would fail, too.
+                Err(error) if error.is_outage() => return status.store_errors.push(error),
+                Err(error) => status.store_errors.push(error),
             }
         }
     }

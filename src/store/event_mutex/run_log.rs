@@ -69,7 +69,9 @@ pub trait RunLog: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// It is not known which of the records were written.
+    /// It is not known which of the records were written. If the log of one event can't be used, return an error that is
+    /// no [outage](MutexError::is_outage), such as [`MutexError::unusable`]. Then the caller writes the records of each
+    /// event with a call of its own.
     fn write(&self, records: &[RunRecord], keep: usize) -> Result<(), MutexError>;
 
     /// Returns the records of this event, the newest first. Damaged records are left out.

@@ -3,11 +3,13 @@
 //! Each write replaces the whole file, so that a reader needs no lock. Writers take a separate lock, so that no
 //! admission waits for them.
 
+use std::time::Duration;
+
 use chrono::DateTime;
 
 use super::FileMutex;
 use super::error::FileError;
-use super::opened_mutex::mutex_lock::{LockKind, MutexLock, lock_deadline};
+use super::opened_mutex::mutex_lock::{LockKind, MutexLock};
 use super::opened_mutex::state::escaped;
 use super::paths::{MutexPaths, RUNS, RUNS_LOCK};
 use crate::base::error::MutexError;
@@ -16,9 +18,14 @@ use crate::outcome::run_record::RunRecord;
 use crate::outcome::run_record::numbered_record::{NumberedRecord, by_event, newest_first};
 use crate::outcome::run_record::skip_count::{SkipCount, add_skips};
 use crate::store::event_mutex::run_log::{EventLog, RunLog};
+use crate::time::clock::{Clock, moment::Moment};
 
 /// The first line of every log. It names the format.
 const MAGIC: &str = "soloist-runs v1\n";
+
+/// The longest time that one write waits for locks. A process that ends waits three seconds for its last records. In this
+/// time, it must get past a locked log of one event, to the logs of the others.
+const LOCKED_FOR: Duration = Duration::from_secs(1);
 
 /// The name of a log in errors.
 const LOG: &str = "the log of runs";
@@ -34,15 +41,25 @@ impl FileMutex {
         log.map_err(|error| error.while_trying_to("read", LOG))
     }
 
-    fn change_log(&self, event: &str, change: impl FnOnce(&mut EventLog)) -> Result<(), MutexError> {
-        let written = self.log_paths(event).and_then(|paths| rewrite(&paths, event, change));
+    /// Changes the log of an event. Waits until `deadline` for its lock.
+    fn change_log(&self, event: &str, deadline: Moment, change: impl FnOnce(&mut EventLog)) -> Result<(), MutexError> {
+        let written = self.log_paths(event).and_then(|paths| rewrite(&paths, event, deadline, change));
         written.map_err(|error| error.while_trying_to("write", LOG))
     }
 }
 
 impl RunLog for FileMutex {
+    /// Writes the records of each event. If the log of one event can't be used, the records of the other events are
+    /// written.
     fn write(&self, records: &[RunRecord], keep: usize) -> Result<(), MutexError> {
-        by_event(records).into_iter().try_for_each(|(event, new)| self.change_log(event, |log| log.add(&new, keep)))
+        let (deadline, mut answer) = (write_deadline(), Ok(()));
+        for (event, new) in by_event(records) {
+            match self.change_log(event, deadline, |log| log.add(&new, keep)) {
+                Err(error) if error.is_outage() => return Err(error),
+                written => answer = answer.and(written),
+            }
+        }
+        answer
     }
 
     fn runs(&self, event: &str) -> Result<Vec<RunRecord>, MutexError> {
@@ -50,7 +67,7 @@ impl RunLog for FileMutex {
     }
 
     fn count_skips(&self, event: &str, skips: &[SkipCount]) -> Result<(), MutexError> {
-        self.change_log(event, |log| add_skips(&mut log.skips, skips))
+        self.change_log(event, write_deadline(), |log| add_skips(&mut log.skips, skips))
     }
 
     fn skips(&self, event: &str) -> Result<Vec<SkipCount>, MutexError> {
@@ -83,10 +100,20 @@ fn read(paths: &MutexPaths, event: &str) -> Result<EventLog, FileError> {
     Ok(EventLog { runs: lines.clone().filter_map(run).collect(), skips: lines.filter_map(skip_count).collect() })
 }
 
-/// Reads the log, changes it with `change`, and writes it.
-fn rewrite(paths: &MutexPaths, event: &str, change: impl FnOnce(&mut EventLog)) -> Result<(), FileError> {
+/// Returns the moment until which a write that begins now may wait for locks.
+fn write_deadline() -> Moment {
+    Clock::system().moment().plus(LOCKED_FOR)
+}
+
+/// Reads the log, changes it with `change`, and writes it. Waits until `deadline` for the lock.
+fn rewrite(
+    paths: &MutexPaths,
+    event: &str,
+    deadline: Moment,
+    change: impl FnOnce(&mut EventLog),
+) -> Result<(), FileError> {
     let lock = paths.open_or_make(RUNS_LOCK)?;
-    let _lock = MutexLock::wait_for(lock, LockKind::Exclusive, lock_deadline())?;
+    let _lock = MutexLock::wait_for(lock, LockKind::Exclusive, deadline)?;
     let mut log = read(paths, event)?;
     change(&mut log);
     let skips = log.skips.iter().map(|skip| {

@@ -4,6 +4,7 @@ use super::attempts::Server;
 use super::engine::{Attempt, Engine};
 use super::failure::Failure;
 use crate::base::error::MutexError;
+use crate::base::escape::OneLine;
 use crate::outcome::run_record::RunRecord;
 use crate::outcome::run_record::numbered_record::{NumberedRecord, add, by_event, newest_first, split_surplus};
 use crate::outcome::run_record::skip_count::SkipCount;
@@ -56,7 +57,7 @@ impl<E: LogEngine> RunLog for Server<E> {
         // the answer was lost, the retry would write the record again, as the newest record.
         let new = events.into_values().flat_map(|new| add(Vec::new(), &new, keep).into_iter().rev());
         let new: Vec<RunRecord> = new.map(|run| run.record).collect();
-        self.ask("write the log of runs", |attempt| {
+        self.ask(format_args!("write {}", log_of(&names)), |attempt| {
             self.engine.log_runs(attempt, &new)?;
             let found = self.engine.runs(attempt, &names)?;
             let dropped: Vec<DroppedRuns<'_>> = names.iter().filter_map(|event| surplus(event, &found, keep)).collect();
@@ -65,19 +66,30 @@ impl<E: LogEngine> RunLog for Server<E> {
     }
 
     fn runs(&self, event: &str) -> Result<Vec<RunRecord>, MutexError> {
-        self.ask("read the log of runs", |attempt| self.engine.runs(attempt, &[event])).map(newest_first)
+        let attempted = format!("read {}", log_of(&[event]));
+        self.ask(attempted, |attempt| self.engine.runs(attempt, &[event])).map(newest_first)
     }
 
     fn count_skips(&self, event: &str, skips: &[SkipCount]) -> Result<(), MutexError> {
-        self.ask("count skipped occurrences", |attempt| self.engine.count_skips(attempt, event, skips))
+        self.ask(format_args!("count skipped occurrences of {}", OneLine(event)), |attempt| {
+            self.engine.count_skips(attempt, event, skips)
+        })
     }
 
     fn skips(&self, event: &str) -> Result<Vec<SkipCount>, MutexError> {
-        self.ask("read the log of runs", |attempt| self.engine.skips(attempt, event))
+        self.ask(format_args!("read {}", log_of(&[event])), |attempt| self.engine.skips(attempt, event))
     }
 
     fn events(&self) -> Result<Vec<String>, MutexError> {
         self.ask("list the events in the log of runs", |attempt| self.engine.logged_events(attempt))
+    }
+}
+
+/// Returns the name of a log in errors.
+fn log_of(events: &[&str]) -> String {
+    match events {
+        [event] => format!("the log of runs of {}", OneLine(event)),
+        _ => "the log of runs".to_owned(),
     }
 }
 

@@ -60,6 +60,7 @@ const FORMS: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     ("log", &[("runs", "[run]"), ("skips", "[skips]"), ("waiting", "[holder]")]),
+    ("event with a log", &[("event", "text"), ("last_run", "run?"), ("error", "text?")]),
     ("skips", &[("reason", "text"), ("count", "number"), ("latest", "time")]),
     ("pause", &[("by", "holder?"), ("why", "text?")]),
     (
@@ -213,6 +214,36 @@ fn a_store_that_is_out_is_told_in_the_json_and_by_the_exit_code() {
     told.exits_with(3);
     let table = asked.ended().exits_with(3).printed;
     assert!(table.contains("not known") && !table.contains("idle") && !table.contains("no run log"), "{table}");
+}
+
+#[test]
+fn a_log_that_cannot_be_read_hides_no_other() {
+    let place = Place::new();
+    for name in ["damaged", "whole"] {
+        succeeds(&mut place.soloist(&format!("run --name {name} --log 5 -- true")));
+    }
+    let files = std::fs::read_dir(place.path("store")).unwrap().map(|entry| entry.unwrap().path());
+    let is_damaged = |path: &PathBuf| {
+        path.extension().is_some_and(|kind| kind == "runs")
+            && path.file_name().unwrap().to_string_lossy().starts_with("damaged-")
+    };
+    let log = files.into_iter().find(is_damaged).expect("it has a log");
+    let later = std::fs::read_to_string(&log).unwrap().replacen("soloist-runs v1", "soloist-runs v9", 1);
+    std::fs::write(&log, later).unwrap();
+
+    let told = answer(place.soloist("log").arg("--json"));
+    let logs: Value = serde_json::from_str(&told.printed).expect("it is printed all the same");
+    assert_eq!(wrong(&logs, "[event with a log]", "it"), "");
+    told.exits_with(3);
+    assert_eq!((&logs[0]["event"], &logs[0]["last_run"]["result"]), (&"whole".into(), &"succeeded".into()));
+    assert_eq!((&logs[0]["error"], &logs[1]["event"]), (&Value::Null, &"damaged".into()));
+    assert!(logs[1]["error"].as_str().is_some_and(|error| error.contains("soloist-runs v9")), "{logs:#}");
+
+    let table = answer(&mut place.soloist("log")).exits_with(3).printed;
+    let [told, _, whole, damaged] = &table.lines().collect::<Vec<_>>()[..] else { panic!("{table}") };
+    assert!(told.starts_with("store: could not read the log of runs in ") && told.contains("/damaged-"), "{table}");
+    assert!(whole.starts_with("whole ") && whole.contains(" succeeded "), "{table}");
+    assert!(damaged.starts_with("damaged ") && damaged.contains(" not known"), "{table}");
 }
 
 #[test]

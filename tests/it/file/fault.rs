@@ -165,6 +165,19 @@ fn a_log_of_another_format_is_an_error_that_names_both_formats_and_is_left_as_it
 }
 
 #[test]
+fn one_call_writes_the_logs_of_the_other_events_beside_one_that_is_damaged() {
+    let store = Store::new();
+    let log = store.mutex.run_log().expect("it keeps one");
+    let [first, last] = ["a", "b"].map(|event| RunRecord::started(event, Owner::unique(), noon(), None, noon()));
+    log.write(std::slice::from_ref(&first), 5).unwrap();
+    let file = store.file(".runs");
+    fs::write(&file, "soloist-runs v2\n").unwrap();
+    let error = assert_names(Unusable, log.write(&[first, last.clone()], 5).unwrap_err(), &file);
+    assert!(!error.is_outage(), "{error}");
+    assert_eq!(log.runs("b").unwrap(), [last]);
+}
+
+#[test]
 fn the_state_of_another_name_is_an_error_that_names_it() {
     let store = Store::new();
     store.assert_free(&reports());
