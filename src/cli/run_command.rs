@@ -106,7 +106,7 @@ pub(super) fn run(arguments: &ArgMatches) -> Answered {
         };
         say(format_args!("{}: {late}{}{nested}", Named(entry.event()), entry.verdict()));
     }
-    if let Some(error) = schedule.run_log_failure().filter(|_| is_verbose || is_tried) {
+    if let Some(error) = schedule.run_log_failure() {
         say(format_args!("{}: the run is not in the log: {}", Named(entry.event()), Chain(&error)));
     }
     let conflict = arguments.get_one::<u8>("conflict-exit-code").copied().unwrap_or(1);

@@ -21,6 +21,8 @@ use crate::outcome::{run_record::RunRecord, run_record::outcome_kind::OutcomeKin
 use crate::store::{described_store::Store, event_mutex::EventMutex};
 use crate::time::clock::Clock;
 use crate::time::clock::moment::Moment;
+#[cfg(feature = "cli")]
+use crate::time::clock::shown::ExactDuration;
 
 /// The largest number of records that wait while the store is unavailable. If there are more, the oldest are dropped.
 const MOST_WAITING: usize = 10_000;
@@ -366,10 +368,16 @@ impl RunLogger {
         drop(self.changed().wait_timeout_while(records, left, goes_on));
     }
 
-    /// Returns the error of the last write of records, if it failed.
+    /// Returns the error of the last write of records, if it failed, or if it takes too long. Call this after
+    /// [`finish`](Self::finish).
     #[cfg(feature = "cli")]
     pub(in crate::schedule) fn failure(&self) -> Option<MutexError> {
-        self.records().failure.clone()
+        let records = self.records();
+        let is_late = || {
+            let why = format!("it was not written within {}", ExactDuration(LAST_WRITES));
+            MutexError::unavailable("write the log of runs", why)
+        };
+        records.failure.clone().or_else(|| records.has_work().then(is_late))
     }
 
     fn changed(&self) -> &Condvar {

@@ -385,7 +385,7 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
     ),
     ("$S run --name j -- $S run --name k -- true", 0, ""),
     (
-        "$S run --name j --log 5 -- true; for f in store/*.runs; do rm $f; mkdir $f; done; $S run --name j --log 5 -v -- true",
+        "$S run --name j --log 5 -- true; for f in store/*.runs; do rm $f; mkdir $f; done; $S run --name j --log 5 -- true",
         0,
         "soloist: j: the run is not in the log: ",
     ),

@@ -247,6 +247,18 @@ fn a_log_that_cannot_be_read_hides_no_other() {
 }
 
 #[test]
+fn a_run_that_is_not_in_the_log_is_told_and_keeps_its_exit_code() {
+    let server = Redis::start();
+    let place = Place::on(&server);
+    server.ask(&["RPUSH", "{soloist}:runs/j", "x"]);
+    let told = answer(&mut place.run("--log 5", "exit 7")).exits_with(7);
+    assert_eq!(told.errors.lines().count(), 1, "{told:?}");
+    told.says("soloist: j: the run is not in the log: could not write the log of runs of j in ");
+    server.ask(&["DEL", "{soloist}:runs/j"]);
+    answer(&mut place.run("--log 5", "exit 7")).exits_with(7).is_silent();
+}
+
+#[test]
 fn the_check_of_a_form_finds_what_is_wrong() {
     let due = serde_json::json!([{"due": "2026-03-01T12:00:00Z", "occurrence": "2026-03-01T12:00:00Z", "event": "a", "zone": "UTC"}]);
     assert_eq!(wrong(&due, "[due time]", "it"), "");
