@@ -21,8 +21,8 @@ impl Schedule {
     /// or by a call of [`resume`](Self::resume). The end of this process does not end the pause.
     ///
     /// Due events are skipped as [`Paused`](crate::SkipReason::Paused), before their filters are called; only the filters
-    /// of a missed occurrence may be called before. Running runs continue. Runs [by hand](Self::run_event) and events that are
-    /// [`even_when_paused`](crate::Event::even_when_paused) start as always.
+    /// of a missed occurrence may be called before. Running runs continue. Runs [by hand](Self::run_event) and events
+    /// that are [`even_when_paused`](crate::Event::even_when_paused) start as always.
     ///
     /// If an event is protected, has no filters, and uses the schedule's store, the store itself refuses its admissions
     /// during the pause. So the pause takes effect at once. On the stores of this crate, this needs no extra request.

@@ -92,8 +92,9 @@ impl Schedule {
     }
 
     /// Runs one minute, for a binary that cron starts every minute. First, this runs the events that are due from the
-    /// beginning of the minute up to `now`, as [`run_due`](Self::run_due) does. If events are due more often than once a minute, the call then also ticks at each of their due
-    /// times until the end of the minute. The report has all due events, in the order of the ticks.
+    /// beginning of the minute up to `now`, as [`run_due`](Self::run_due) does. If events are due more often than once a
+    /// minute, the call then also ticks at each of their due times until the end of the minute. The report has all due
+    /// events, in the order of the ticks.
     ///
     /// Each tick has its own thread, so that a task that takes longer than its interval delays no later tick. Of the
     /// occurrences of an event up to `now`, only the latest runs, as in `run_due`. Between its ticks, the call waits in

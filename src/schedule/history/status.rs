@@ -137,9 +137,10 @@ impl Schedule {
     /// status is for a status page, a health check or a test. This method can be called at any time, even while runs
     /// are running.
     ///
-    /// Each store gets one request, and more if it has an entry that can't be read. If the schedule has [a log](Self::with_run_log), the log of each event is read,
-    /// too. So the call takes as long as the stores take to answer. If a store does not answer,
-    /// [`Status::store_errors`] has the error. The data of this process is complete in any case.
+    /// Each store gets one request, and more if it has an entry that can't be read. If the schedule has [a
+    /// log](Self::with_run_log), the log of each event is read, too. So the call takes as long as the stores take to
+    /// answer. If a store does not answer, [`Status::store_errors`] has the error. The data of this process is complete
+    /// in any case.
     ///
     /// The past runs are the runs since this process made the schedule. Clones of the schedule share them.
     pub fn status(&self) -> Status {
