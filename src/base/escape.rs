@@ -121,7 +121,7 @@ impl fmt::Display for Chain<'_> {
             text => f.write_str(&text)?,
         }
         let mut error = self.0;
-        // Some error may be its own source.
+        // An error may be its own source.
         for _ in 0..MOST_SOURCES {
             let Some(source) = error.source() else { break };
             write!(f, ": {}", Lines(source))?;

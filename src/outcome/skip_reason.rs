@@ -37,7 +37,8 @@ pub enum SkipReason {
     /// The previous run of the event is still running, or a run of another event with this [mutex
     /// name](crate::Event::mutex_name) is running.
     Overlapping(Option<Holder>),
-    /// The run that holds the lease has been running for longer than the event [allows](crate::Event::stuck_after).
+    /// The run that holds the lease has been running for longer than the event [allows](crate::Event::stuck_after), or
+    /// the command of a killed process has been running for longer than its [`timeout`](crate::Event::timeout).
     #[non_exhaustive]
     Stuck {
         /// The holder of the lease.

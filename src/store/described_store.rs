@@ -34,7 +34,11 @@ impl Store {
 
     /// Reads which of these names are held. A panic of the store is an error.
     pub(crate) fn held(&self, names: Names<'_>) -> Result<Vec<Held>, MutexError> {
-        ask_store(|| "read which names are held".to_owned(), || self.mutex.held(names))
+        let attempted = || match names {
+            Names::Each([first, ..]) => format!("read {first}"),
+            _ => "read which names are held".to_owned(),
+        };
+        ask_store(attempted, || self.mutex.held(names))
     }
 
     /// Calls `ask` with the store's log of runs. A panic of the store is an error, with the text `attempted`.

@@ -369,7 +369,8 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// The store did not answer, or refused a read.
+    /// The store did not answer, refused a read, or too few replicas confirmed the trial. A check on a server makes up to
+    /// six calls, one after another.
     fn check(&self) -> Result<Vec<StoreWarning>, MutexError> {
         self.inner().map_or_else(|| Ok(Vec::new()), EventMutex::check)
     }

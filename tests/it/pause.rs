@@ -634,7 +634,7 @@ fn what_a_store_does_not_say_of_a_pause_does_not_end_it() {
     assert!(unsupported.ends_with("this store can't say what is held"), "{unsupported}");
     let out = |_: &MutexName| Err(MutexError::unavailable("read", "timed out"));
     assert_eq!(of(Says(out)), "the store did not answer: could not read: timed out");
-    let panicked = "the store could not be used: could not read which names are held: the store panicked: no such row";
+    let panicked = "the store could not be used: could not read mark/shop/shop/paused: the store panicked: no such row";
     assert_eq!(of(Says(|_| panic!("no such row"))), panicked);
 }
 

@@ -18,7 +18,7 @@ impl Event {
     ///
     /// If the process of the schedule is killed, a command that keeps its lease on a file store goes on without a
     /// timeout. If it takes longer, the next occurrences are skipped as [`Stuck`](crate::SkipReason::Stuck), which is a
-    /// failure.
+    /// failure. A [`stuck_after`](Self::stuck_after) counts in place of the timeout then.
     ///
     /// ```
     /// use std::time::Duration;

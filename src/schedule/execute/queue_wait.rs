@@ -114,7 +114,7 @@ fn wait_for_lease(planned: &PlannedRun<'_>, mut why: SkipReason) -> Result<Admit
     let waiting = shutdown.waiting(planned.clock);
     planned.tell(&Step::Queued { place: 1 });
     loop {
-        if let stuck @ SkipReason::Stuck { .. } = why.clone().or_stuck(planned.event.stuck_after, planned.clock.now()) {
+        if let stuck @ SkipReason::Stuck { .. } = planned.or_stuck(why.clone()) {
             return Err(stuck);
         }
         if shutdown.sleep_until(planned.clock.moment().plus(about_a_second()), &waiting) {
@@ -129,10 +129,13 @@ fn wait_for_lease(planned: &PlannedRun<'_>, mut why: SkipReason) -> Result<Admit
     }
 }
 
-/// Reads which run of the event is running. `None`: no run is running, or the store keeps no holders.
+/// Returns the holder of a run that keeps the event from running. `None`: a run could start, or the store keeps no
+/// holders.
 fn running(planned: &PlannedRun<'_>) -> Result<Option<Holder>, SkipReason> {
-    let held = read(planned, planned.event.protection.leases())?;
-    Ok(held.into_iter().next().and_then(Held::into_holder))
+    let leases = planned.event.protection.leases();
+    let held = read(planned, leases)?;
+    let is_full = held.len() == leases.len();
+    Ok(held.into_iter().next().filter(|_| is_full).and_then(Held::into_holder))
 }
 
 /// Reads which of these names are held.
@@ -277,15 +280,15 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
             if let Some(at) = held.iter().position(|held| Some(held.name()) == claim.as_ref()) {
                 return Err(SkipReason::RanElsewhere(held.swap_remove(at).into_holder()));
             }
+            // If the server's clock was set back, a dead waiter would keep its markers for longer than a term. A request
+            // for these markers lets them end in a term.
+            if race == 0 {
+                held.retain(|held| held.holder().is_none_or(|holder| holder.clock_set_back_by().is_none()));
+            }
             if let Some(at) = held.iter().position(|held| *held.name() == waiter) {
                 return Err(SkipReason::Queued(held.swap_remove(at).into_holder()));
             }
-            // If the server's clock was set back, a dead waiter would keep its place for longer than a term. An
-            // admission that names the place ends it in a term.
-            let outlasts_its_term =
-                |held: &Held| held.holder().is_some_and(|holder| holder.clock_set_back_by().is_some());
-            let is_held = |held: &Held| race > 0 || !outlasts_its_term(held);
-            let is_free = |place: &&MutexName| !held.iter().any(|held| held.name() == *place && is_held(held));
+            let is_free = |place: &&MutexName| !held.iter().any(|held| held.name() == *place);
             let free: Vec<&MutexName> = self.queue.places.iter().filter(is_free).collect();
             self.leave_to_a_later_one(&held)?;
             if free.is_empty() {

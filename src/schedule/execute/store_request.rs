@@ -12,7 +12,7 @@ use crate::event::definition::Definition;
 use crate::event::protection::OutagePolicy;
 use crate::hold::held_lease::{HeldBy, HeldLease, ReleaseOnDrop};
 use crate::hold::renewal_thread::RenewalThread;
-use crate::lease::{holder::Holder, request::Lease};
+use crate::lease::request::Lease;
 use crate::observe::notice::{About, Step};
 use crate::observe::tell::trace::{self, Span, print_unless_logged, run_span};
 use crate::outcome::{release::Release, run_outcome::OutcomeDetails, run_outcome::RunOutcome};
@@ -56,10 +56,7 @@ impl<'a> PendingRun<'a> {
         if let SkipReason::Overlapping(holder) = &reason {
             planned.settle_overlapped(holder.as_ref());
         }
-        // After the death of its scheduler, a command runs on without its timeout, if the store keeps the lease for it.
-        let ends_at_no_timeout = reason.holder().is_some_and(Holder::has_ended);
-        let timeout = planned.event.timeout.filter(|_| ends_at_no_timeout);
-        let reason = reason.or_stuck(planned.event.stuck_after.or(timeout), planned.clock.now());
+        let reason = planned.or_stuck(reason);
         let reason = planned.note_other_application(reason);
         planned.enter(Verdict::Skipped(reason));
     }

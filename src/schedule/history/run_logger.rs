@@ -103,6 +103,8 @@ enum Writer {
     Absent,
     Idle,
     Writing,
+    /// The last write has failed, and the thread waits until it tries again.
+    Delayed,
 }
 
 impl WaitingRecords {
@@ -110,10 +112,10 @@ impl WaitingRecords {
         let waits = || {
             self.exits_on.is_some()
                 || !self.waiting.is_empty()
-                || !self.once_written.is_empty()
+                || self.once_written.keys().any(|event| !self.set_aside.contains_key(event))
                 || self.skips.values().any(|skips| skips.are_due)
         };
-        self.writer == Writer::Writing || (self.writer == Writer::Idle && waits())
+        self.writer == Writer::Writing || (self.writer != Writer::Absent && waits())
     }
 
     /// Returns whether the last write of records has failed because of the whole store.
@@ -129,7 +131,8 @@ impl WaitingRecords {
         let mut work = LogWork { records: older.collect(), ..LogWork::default() };
         work.records.extend(new);
         if self.waiting.is_empty() {
-            work.follow_ups = mem::take(&mut self.once_written);
+            let Self { once_written, set_aside, .. } = self;
+            work.follow_ups.extend(once_written.extract_if(|event, _| !set_aside.contains_key(event)));
             let due = self.skips.iter_mut().filter(|(_, skips)| skips.are_due);
             work.skips.extend(due.map(|(event, skips)| {
                 skips.are_due = false;
@@ -140,14 +143,10 @@ impl WaitingRecords {
         (!is_nothing).then_some(work)
     }
 
-    /// Puts back the work that could not be written. After an outage, its records go to the front, because they are
-    /// older than the records that came meanwhile. Otherwise, they are set aside, so that they delay no other event.
-    fn put_back(&mut self, work: LogWork, error: &MutexError) {
-        if error.is_outage() {
-            work.records.into_iter().rev().for_each(|record| self.waiting.push_front(record));
-            let surplus = self.waiting.len().saturating_sub(MOST_WAITING);
-            self.waiting.drain(..surplus);
-        } else {
+    /// Puts back the work that could not be written. Its records go to the front, because they are older than the
+    /// records that came meanwhile. But if `are_set_aside`, they are set aside, so that they delay no other event.
+    fn put_back(&mut self, work: LogWork, are_set_aside: bool) {
+        if are_set_aside {
             for record in work.records {
                 let of_event = self.set_aside.entry(record.event().into()).or_default();
                 if of_event.len() >= BATCH_SIZE {
@@ -155,6 +154,10 @@ impl WaitingRecords {
                 }
                 of_event.push_back(record);
             }
+        } else {
+            work.records.into_iter().rev().for_each(|record| self.waiting.push_front(record));
+            let surplus = self.waiting.len().saturating_sub(MOST_WAITING);
+            self.waiting.drain(..surplus);
         }
         for (event, follow_up) in work.follow_ups {
             self.once_written.entry(event).or_insert(follow_up);
@@ -164,6 +167,14 @@ impl WaitingRecords {
             add_skips(&mut waiting.counts, &skips);
             waiting.have_failed = true;
         }
+    }
+
+    /// Lets the records that were set aside wait again. Returns whether there are any.
+    fn take_set_aside(&mut self) -> bool {
+        let older: Vec<RunRecord> = self.set_aside.drain().flat_map(|(_, records)| records).collect();
+        let has_older = !older.is_empty();
+        older.into_iter().rev().for_each(|record| self.waiting.push_front(record));
+        has_older
     }
 
     /// Marks the waiting numbers of skips as due, because the process may end. Returns whether there are any.
@@ -243,7 +254,7 @@ impl RunLogger {
             // If no thread can be started now, the next call of this function tries again.
             let has_thread = spawn_detached(move || logger.write_all());
             records.writer = if has_thread { Writer::Idle } else { Writer::Absent };
-        } else if !records.has_outage() {
+        } else if records.writer == Writer::Idle {
             self.changed().notify_all();
         }
     }
@@ -283,7 +294,9 @@ impl RunLogger {
                 records.skips.values_mut().for_each(|skips| skips.have_failed = false);
                 continue;
             };
-            records.put_back(work, &error);
+            // A log may have been locked for a moment, so only the second failure sets its records aside.
+            let are_set_aside = was_failing && !error.is_outage();
+            records.put_back(work, are_set_aside);
             self.changed().notify_all();
             // The error is not sent to `tracing` while the process exits, because a subscriber may wait for a lock that
             // the exiting thread holds.
@@ -292,7 +305,8 @@ impl RunLogger {
                 trace::runs_not_logged(&error);
                 records = self.records();
             }
-            if records.has_outage() {
+            if records.failure.is_some() && !are_set_aside {
+                records.writer = Writer::Delayed;
                 (records, _) =
                     self.changed().wait_timeout(records, TRY_AGAIN_AFTER).unwrap_or_else(PoisonError::into_inner);
             }
@@ -306,7 +320,9 @@ impl RunLogger {
         if is_outage(&written) {
             return written;
         }
-        work.follow_ups.drain().for_each(|(_, follow_up)| follow_up());
+        let LogWork { records, follow_ups, .. } = work;
+        let is_written = |event: &str| records.iter().all(|record| record.event() != event);
+        follow_ups.extract_if(|event, _| is_written(event)).for_each(|(_, follow_up)| follow_up());
         written.and(write_each(&mut work.skips, |(event, skips)| {
             self.store.ask_log(WRITE, |log| if_supported(log.count_skips(event, skips)))
         }))
@@ -351,8 +367,12 @@ impl RunLogger {
     /// or set aside, or until one more attempt has failed because of an outage, but at most three seconds. After this
     /// call, the process may end.
     pub(crate) fn finish(self: &Arc<Self>) {
-        if self.records().let_skips_be_due() {
-            self.begin_to_write(self.records());
+        let mut records = self.records();
+        let has_older = records.take_set_aside();
+        if records.let_skips_be_due() || has_older {
+            self.begin_to_write(records);
+        } else {
+            drop(records);
         }
         self.finish_until(Clock::system().moment().plus(LAST_WRITES));
     }

@@ -82,25 +82,29 @@ impl<'a> PauseCheck<'a> {
         let Self { store, of_schedule, of_events, .. } = self;
         let mut marks = own_marks.to_vec();
         marks.extend(of_events.get().into_iter().flatten().filter(|mark| !own_marks.contains(mark)).cloned());
-        let attempted = || format!("read {of_schedule}");
-        let found = match outages {
-            Some(outages) => outages.ask(store, attempted, |mutex| mutex.held(Names::Each(&marks))),
-            None => store.held(Names::Each(&marks)),
+        let ask = |names: Names<'_>| match outages {
+            Some(outages) => outages.ask(store, || format!("read {of_schedule}"), |mutex| mutex.held(names)),
+            None => store.held(names),
         };
         let pause = |held: Held| Pause::by(held.into_holder());
-        match found {
-            Err(error) if error.is_outage() => Err(error),
-            // The store has answered, but could not read all markers. Now each marker is read by a separate request, so
-            // that an unreadable marker pauses no other event.
-            Err(_) => {
-                let read = |mark: &MutexName| store.held(Names::of(mark)).map(|mut held| held.pop().map(pause));
-                Ok(marks.into_iter().map(|mark| (mark.clone(), read(&mark))).collect())
-            }
-            Ok(found) => {
-                let mut known: HashMap<_, _> = marks.into_iter().map(|mark| (mark, Ok(None))).collect();
-                known.extend(found.into_iter().map(|held| (held.name().clone(), Ok(Some(pause(held))))));
-                Ok(known)
-            }
+        let found = match ask(Names::Each(&marks)) {
+            Err(error) if error.is_outage() => return Err(error),
+            found => found,
+        };
+        let mut known = HashMap::new();
+        if let Ok(found) = found {
+            known.extend(marks.into_iter().map(|mark| (mark, Ok(None))));
+            known.extend(found.into_iter().map(|held| (held.name().clone(), Ok(Some(pause(held))))));
+            return Ok(known);
         }
+        // The store has answered, but could not read all markers. Now each marker is read by a separate request, so that
+        // an unreadable marker pauses no other event.
+        for mark in marks {
+            match ask(Names::of(&mark)) {
+                Err(error) if error.is_outage() => return Err(error),
+                answer => known.insert(mark, answer.map(|mut held| held.pop().map(pause))),
+            };
+        }
+        Ok(known)
     }
 }

@@ -11,7 +11,7 @@ use crate::event::filter::{Filter, named};
 use crate::event::protection::{backfill_claims::BackfillClaims, queue_markers::Queue};
 use crate::event::{catch_up::Missed, definition::Definition};
 use crate::lease::label::{BACKFILL, Label};
-use crate::lease::{name::MutexName, owner::Owner, request::LeaseRequest, term::Term};
+use crate::lease::{holder::Holder, name::MutexName, owner::Owner, request::LeaseRequest, term::Term};
 use crate::observe::notice::{About, Step};
 use crate::outcome::paused::EVENT_PAUSED;
 use crate::outcome::{run_record::RunId, skip_reason::SkipReason};
@@ -278,6 +278,16 @@ impl<'a> PlannedRun<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Returns [`SkipReason::Stuck`] if the run in `reason` has been running for too long, and otherwise `reason`. If the
+    /// store keeps the lease for a command whose scheduler was killed, nothing ends the command at its timeout. So the
+    /// timeout then counts as the limit, if the event has no other.
+    pub(crate) fn or_stuck(&self, reason: SkipReason) -> SkipReason {
+        let Definition { name, protection, stuck_after, timeout, .. } = self.event;
+        let is_its_own = protection.mutex.mutex() == &**name;
+        let has_no_timeout = is_its_own && reason.holder().is_some_and(Holder::has_ended);
+        reason.or_stuck(stuck_after.or(timeout.filter(|_| has_no_timeout)), self.clock.now())
     }
 
     /// Returns `reason`, with a note if the holder in `reason` belongs to another application. If the name of the mutex

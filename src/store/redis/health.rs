@@ -21,13 +21,13 @@ impl RedisEngine {
         answers[1..].iter().try_for_each(unless_refused)?;
         let (time, address) = (instant(micros(&answers[1])?), &self.target.address);
         let warnings = warnings(&answers[2], address.replicas, address.fails_over())?;
-        let is_elsewhere = [IS_REPLICA, CLUSTER_NODE].iter().any(|why| warnings.contains(&StoreWarning::new(why)));
+        let skips_trial = [IS_REPLICA, CLUSTER_NODE].iter().any(|why| warnings.contains(&StoreWarning::new(why)));
         // A token is the server's time of its grant, or a later time if the clock was set back before the grant. So a
         // last token that is later than `time` shows that the clock was set back. An error is ignored, because the
         // trial of the check shows it, too.
         let granted = read(&answers[0]).map(instant);
         let ahead = granted.ok().and_then(|last| (last - time).to_std().ok());
-        Ok(Health { time, ahead, is_elsewhere, warnings })
+        Ok(Health { time, ahead, skips_trial, warnings })
     }
 }
 

@@ -99,7 +99,11 @@ fn log_replies(
     replies(attempt, commands).map_err(|failure| {
         let said = failure.to_string();
         let is_of_one_key = OF_ONE_KEY.iter().any(|text| said.contains(text));
-        if is_of_one_key { failure.of_one_name().advised("delete the key of this log") } else { failure }
+        if is_of_one_key {
+            failure.of_one_name().advised("delete the key of this log, or only its field that has no number")
+        } else {
+            failure
+        }
     })
 }
 

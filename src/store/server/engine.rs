@@ -140,8 +140,9 @@ pub(crate) struct Health {
     /// The time from now, by the server's clock, until the latest grant, or `None` if that grant lies in the past. A
     /// clock that was set back shows a latest grant in the future.
     pub(crate) ahead: Option<Duration>,
-    /// Whether another server takes the writes. One of the warnings then says so.
-    pub(crate) is_elsewhere: bool,
+    /// Whether a check must not write: another server takes the writes, or the code of another user could run. One of
+    /// the warnings then says so.
+    pub(crate) skips_trial: bool,
     pub(crate) warnings: Vec<StoreWarning>,
 }
 

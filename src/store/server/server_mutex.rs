@@ -218,15 +218,14 @@ impl<E: LogEngine> EventMutex for Server<E> {
 
     fn check(&self) -> Result<Vec<StoreWarning>, MutexError> {
         let failed = |failure: Failure| failure.into_error(format!("check {}", self.address()));
-        let refusal = match self.try_marker() {
-            Err(failure) if failure.kind == MutexErrorKind::Unavailable => return Err(failed(failure)),
-            trial => trial.err(),
-        };
         let asked = Clock::system().now();
         let health = self.call(|attempt| self.engine.health(attempt));
         let heard = Clock::system().now();
-        let Health { time, ahead, is_elsewhere, mut warnings } = health.map_err(failed)?;
-        warnings.extend(refusal.as_ref().filter(|_| !is_elsewhere).map(refusal_warning));
+        let Health { time, ahead, skips_trial, mut warnings } = health.map_err(failed)?;
+        match if skips_trial { Ok(()) } else { self.try_marker() } {
+            Err(failure) if failure.kind == MutexErrorKind::Unavailable => return Err(failed(failure)),
+            trial => warnings.extend(trial.err().as_ref().map(refusal_warning)),
+        }
         let is_overheard = || {
             StoreWarning::new(format_args!(
                 "the connection to another host is not encrypted: others on the network can read the password and change answers; \

@@ -185,8 +185,8 @@ impl<S: Session> Engine for SqlEngine<S> {
         let health = rows(attempt, &statements, &[("schema", &schema), ("table", &table)])?;
         let ahead = values_of(&health, "ahead").first().and_then(|micros| micros.parse().ok());
         let (time, ahead) = (look.clock.time(), ahead.map(Duration::from_micros));
-        let is_elsewhere = values_of(&health, "replica") == ["true"];
-        Ok(Health { time, ahead, is_elsewhere, warnings: S::warnings(&health) })
+        let skips_trial = values_of(&health, "replica") == ["true"] || !values_of(&health, "stranger").is_empty();
+        Ok(Health { time, ahead, skips_trial, warnings: S::warnings(&health) })
     }
 
     fn try_clean_up(&self, attempt: &mut Attempt<S>) -> Result<(), Failure> {

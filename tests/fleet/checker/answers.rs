@@ -157,7 +157,8 @@ fn was_cut_off(case: &Case<'_>, skip: &Skip<'_>) -> bool {
         fault.kind == Kind::Stopped && is_met && fault.touches(skip.since, skip.at)
     };
     let since = skip.since.saturating_sub(nanoseconds(case.history.lingers));
-    case.outages(since, skip.at).next().is_some()
+    case.outages(skip.since, skip.at).next().is_some()
+        || case.outages(since, skip.at).any(|fault| fault.kind == Kind::ReplyDropped)
         || case.history.faults.iter().any(stopped)
         || may_exceed_its_limit(case, skip.since, skip.at)
 }

@@ -42,8 +42,8 @@ fn a_call_waits_for_a_stopped_process_that_has_the_mutex_locked_and_says_how_to_
     child.signal("-STOP");
     let error = assert_names(Unusable, store.mutex.create(&store.request(&reports())).unwrap_err(), &lock);
     let source = error.get_ref().unwrap().to_string();
-    let advice = format!("find the process with `fuser {}`, and continue or end it", lock.display());
-    assert_eq!(source, format!("it is locked, and a call waits at most 3 s for locks: {advice}"));
+    let advice = format!("find the process with `fuser '{}'`, and continue or end it", lock.display());
+    assert_eq!(source, format!("it is locked, and a call waits for a few seconds at most: {advice}"));
     assert!(!store.mutex.exists(&reports()).unwrap(), "a read needs no lock of the stuck process");
     child.signal("-CONT");
     child.kill();

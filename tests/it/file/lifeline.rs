@@ -421,8 +421,12 @@ fn a_command_that_outlives_its_scheduler_is_named_by_its_process_group() {
     let schedule = Schedule::new(store.other()).with_clock(&store.clock);
     let event = Event::call("reports", |_| {}).every_minute().without_overlapping();
     schedule.add(event.timeout(Duration::from_secs(10))).unwrap();
+    let short = Event::call("shares it", |_| {}).every_minute().without_overlapping().mutex_name("reports");
+    schedule.add(short.timeout(Duration::from_secs(10))).unwrap();
     let report = schedule.run_due(noon());
     assert!(matches!(skipped(&report, "reports"), SkipReason::Stuck { .. }) && report.is_failure(), "{report}");
+    // The timeout of another event says nothing of this command.
+    assert!(matches!(skipped(&report, "shares it"), SkipReason::Overlapping(_)), "{report}");
 
     let broken = store.mutex.break_lease(&reports()).unwrap().and_then(Held::into_holder).expect("it is held");
     assert_eq!((broken.has_ended(), broken.process_group()), (true, Some(group)));

@@ -170,7 +170,9 @@ fn what_remains_ends_with_the_lease_or_the_timeout_whichever_is_first() {
 #[test]
 fn a_store_that_forgot_admits_no_second_run_beside_one_of_this_process() {
     let places = [|event: Event| event, Event::in_background];
-    for (place, scope) in places.into_iter().zip([Scope::Fleet, Scope::Process]) {
+    for (place, scope) in
+        places.into_iter().flat_map(|place| [Scope::Fleet, Scope::Process].map(|scope| (place, scope)))
+    {
         let clock = ManualClock::at(noon());
         let (inner, grants) = (MemoryMutex::with_clock(&clock), Arc::new(AtomicUsize::new(0)));
         let counted = Arc::clone(&grants);

@@ -53,9 +53,8 @@ impl MutexLock {
             let left = deadline.since(Clock::system().moment());
             if left.is_zero() {
                 let why = format!(
-                    "it is locked, and a call waits at most {} s for locks: find the process with `fuser {}`, and \
+                    "it is locked, and a call waits for a few seconds at most: find the process with `fuser '{}'`, and \
                      continue or end it",
-                    TIMEOUT.as_secs(),
                     file.path.display()
                 );
                 return Err(FileError::at(&file.path)(io::Error::new(io::ErrorKind::TimedOut, why)));
