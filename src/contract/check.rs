@@ -191,7 +191,8 @@ fn run<H: Harness>(
     if ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
         hanging().push(TypeId::of::<H>());
         let why = format!(
-            "promised: no call blocks for longer than a few seconds; but the case did not end within {limit:?}: a call did not return, or all calls are slow"
+            "promised: no call blocks for longer than a few seconds; but the case did not end within {limit:?}: a call did not \
+             return, or all calls are slow"
         );
         return Err(Box::new(why));
     }

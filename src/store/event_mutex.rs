@@ -238,9 +238,10 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     /// does not get the lease claims no occurrence. If the claim was taken, the default releases the lease. If a
     /// process is killed between two steps, its lease blocks the event for at most one term. For a release with a
     /// minimum hold, the default calls [`extend`](Self::extend). After an [outage](MutexError::is_outage), the other
-    /// slots get an error without a request. But if `create` fails or panics, the default calls `forget` for the name, because the
-    /// store may have granted it. So an outage can cost a second timeout, or a third if a lease was granted and the
-    /// claim failed. Override this method if the store can carry out a batch, or at least each admission, in one step.
+    /// slots get an error without a request. But if `create` fails or panics, the default calls `forget` for the name,
+    /// because the store may have granted it. So an outage can cost a second timeout, or a third if a lease was granted
+    /// and the claim failed. Override this method if the store can carry out a batch, or at least each admission, in one
+    /// step.
     fn carry_out(&self, batch: &mut Batch) {
         match self.inner() {
             Some(inner) => inner.carry_out(batch),

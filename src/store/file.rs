@@ -109,10 +109,10 @@ use paths::{LOCK, MutexPaths, STATE, files_of, state_in};
 /// [`break_lease`](EventMutex::break_lease) have the process group, too.
 ///
 /// The files are small, and stay in the directory. Each lease that was ever requested has three files, and each claim or
-/// marker two. Each name that ever excluded an admission has a lock file. Each event with a [log of runs](crate::Schedule::with_run_log) has a
-/// file that ends in `.runs`, which you can delete at any time. Do not delete or replace the other files while a
-/// process uses the directory. A deleted file no longer excludes other processes, and the holder learns this only when
-/// it extends or releases the lease.
+/// marker two. Each name that ever excluded an admission has a lock file. Each event with a [log of
+/// runs](crate::Schedule::with_run_log) has a file that ends in `.runs`, which you can delete at any time. Do not delete
+/// or replace the other files while a process uses the directory. A deleted file no longer excludes other processes, and
+/// the holder learns this only when it extends or releases the lease.
 ///
 /// A user who can open a file of the store can lock the file, and so block its event. So on Unix, only the owner of a
 /// file can open the file. If services of several users share the directory, its group can open the files, too. The

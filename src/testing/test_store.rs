@@ -61,8 +61,8 @@ impl TestStore {
         Self { memory: MemoryMutex::with_clock(clock), clock: clock.clone(), faults: Arc::default() }
     }
 
-    /// Makes the store unavailable if `is_unavailable` is `true`, and available again if it is `false`. Held names stay held,
-    /// and expire as usual.
+    /// Makes the store unavailable if `is_unavailable` is `true`, and available again if it is `false`. Held names stay
+    /// held, and expire as usual.
     pub fn be_unavailable(&self, is_unavailable: bool) {
         self.faults.is_unavailable.store(is_unavailable, Ordering::SeqCst);
     }
