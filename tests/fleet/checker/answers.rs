@@ -26,7 +26,8 @@ pub(super) fn every_answer_has_its_cause(case: &Case<'_>, verdict: &mut Verdict)
             "replaced" => case.history.on_overlap == OnOverlap::Replace && meets_a_later_one(case, skip),
             "ran_elsewhere" => case.has_claim() && meets_a_claim(case, skip),
             "paused" => meets_a_pause(case, skip),
-            "store_unavailable" | NOT_STARTED => was_cut_off(case, skip),
+            "store_unavailable" => was_cut_off(case, skip),
+            NOT_STARTED => was_cut_off(case, skip) || case.was_broken(skip.event, skip.since, skip.at),
             _ => false,
         };
         if !is_explained {

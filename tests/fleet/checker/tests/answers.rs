@@ -225,6 +225,20 @@ fn a_lease_of_who_is_stopped_is_met_also_for_occurrences_that_it_asks_for_later(
 }
 
 #[test]
+fn a_run_whose_lease_is_broken_may_not_start() {
+    let text = "
+        1     0 start   0 token 1
+        2     5 skipped 0 ran_elsewhere by 1
+        1   100 end     0
+        2 60000 failed  1 lost 59990
+        1 60005 start   1 token 3
+        1 60100 end     1
+    ";
+    Doctored::of(Protection::Both, text).fails_with("as not_started");
+    Doctored::of(Protection::Both, text).with(Kind::Broken, 59_990, 59_990, Some(2)).passes();
+}
+
+#[test]
 fn a_lease_that_is_broken_after_its_task_may_be_told_of_at_its_release() {
     let text = with_line("1   100 end     0", "1 100 end 0\n1 150 failed 0 says but_the_lease_was_lost");
     let broken = |when| Doctored::of(Protection::Both, &text).with(Kind::Broken, when, when, Some(1));
