@@ -8,6 +8,9 @@ use super::event_mutex::{EventMutex, run_log::RunLog};
 use crate::base::error::{MutexError, ask_store};
 use crate::lease::store_id::StoreId;
 
+/// The text of an error that says what was attempted.
+pub(crate) const WRITE_LOG: &str = "write the log of runs";
+
 #[derive(Clone, Debug)]
 pub(crate) struct Store {
     pub(crate) mutex: Arc<dyn EventMutex>,
@@ -41,13 +44,17 @@ impl Store {
         ask_store(attempted, || self.mutex.held(names))
     }
 
-    /// Calls `ask` with the store's log of runs. A panic of the store is an error, with the text `attempted`.
-    pub(crate) fn ask_log<T>(
+    /// Reads from the store's log of runs. A panic of the store is an error.
+    pub(crate) fn read_log<T>(&self, read: impl FnOnce(&dyn RunLog) -> Result<T, MutexError>) -> Result<T, MutexError> {
+        ask_store(|| "read the log of runs".to_owned(), || read(self.mutex.run_log().ok_or_else(no_log)?))
+    }
+
+    /// Writes to the store's log of runs. A panic of the store is an error.
+    pub(crate) fn write_log(
         &self,
-        attempted: &str,
-        ask: impl FnOnce(&dyn RunLog) -> Result<T, MutexError>,
-    ) -> Result<T, MutexError> {
-        ask_store(|| attempted.to_owned(), || ask(self.mutex.run_log().ok_or_else(no_log)?))
+        write: impl FnOnce(&dyn RunLog) -> Result<(), MutexError>,
+    ) -> Result<(), MutexError> {
+        ask_store(|| WRITE_LOG.to_owned(), || write(self.mutex.run_log().ok_or_else(no_log)?))
     }
 }
 

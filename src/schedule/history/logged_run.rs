@@ -218,7 +218,7 @@ impl Schedule {
 
     /// Returns the numbers of skips in the log of the store, including those that other schedules wrote.
     pub(crate) fn skips_of(&self, event: &Definition) -> Result<Vec<SkipCount>, MutexError> {
-        let mut skips = self.store.ask_log("read the log of runs", |log| log.skips(&event.name))?;
+        let mut skips = self.store.read_log(|log| log.skips(&event.name))?;
         skips.sort_unstable_by_key(SkipCount::reason);
         Ok(skips)
     }
@@ -226,7 +226,7 @@ impl Schedule {
     /// Returns the events in the log of the store, including those of other schedules.
     #[cfg(feature = "cli")]
     pub(crate) fn logged_events(&self) -> Result<Vec<String>, MutexError> {
-        self.store.ask_log("read the log of runs", |log| log.events())
+        self.store.read_log(|log| log.events())
     }
 
     /// Returns the error of the last write to the log, if it failed.
@@ -237,7 +237,7 @@ impl Schedule {
 
     /// Returns the runs in the log of the store, including those that other schedules wrote.
     pub(crate) fn runs_of(&self, event: &Definition) -> Result<Vec<LoggedRun>, MutexError> {
-        let records = self.store.ask_log("read the log of runs", |log| log.runs(&event.name))?;
+        let records = self.store.read_log(|log| log.runs(&event.name))?;
         if records.iter().all(|record| record.end().is_some()) {
             return Ok(records.into_iter().map(|record| LoggedRun { record, state: RunState::Ended }).collect());
         }
@@ -254,7 +254,7 @@ impl Schedule {
             Some(_) if !before.contains(&record.id()) => RunState::Running,
             Some(_) => RunState::PresumedDead,
         };
-        let records = self.store.ask_log("read the log of runs", |log| log.runs(&event.name))?;
+        let records = self.store.read_log(|log| log.runs(&event.name))?;
         Ok(records.into_iter().map(|record| LoggedRun { state: state(&record), record }).collect())
     }
 }

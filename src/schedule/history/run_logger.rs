@@ -18,6 +18,8 @@ use crate::observe::tell::{notice_queue::spawn_detached, observers::Observer, tr
 use crate::outcome::run_record::numbered_record::by_event;
 use crate::outcome::run_record::skip_count::{SkipCount, add_skips};
 use crate::outcome::{run_record::RunRecord, run_record::outcome_kind::OutcomeKind};
+#[cfg(feature = "cli")]
+use crate::store::described_store::WRITE_LOG;
 use crate::store::{described_store::Store, event_mutex::EventMutex};
 use crate::time::clock::Clock;
 use crate::time::clock::moment::Moment;
@@ -41,9 +43,6 @@ const SKIPS_AT_MOST_EACH: Duration = Duration::from_secs(10);
 
 /// The error in the record of a run that called `exit`.
 const EXITED: &str = "the process called `exit` during the run";
-
-/// The text of an error that says what was attempted.
-const WRITE: &str = "write the log of runs";
 
 /// An observer that writes the runs of a schedule to the log.
 ///
@@ -324,7 +323,7 @@ impl RunLogger {
         let is_written = |event: &str| records.iter().all(|record| record.event() != event);
         follow_ups.extract_if(|event, _| is_written(event)).for_each(|(_, follow_up)| follow_up());
         written.and(write_each(&mut work.skips, |(event, skips)| {
-            self.store.ask_log(WRITE, |log| if_supported(log.count_skips(event, skips)))
+            self.store.write_log(|log| if_supported(log.count_skips(event, skips)))
         }))
     }
 
@@ -334,7 +333,7 @@ impl RunLogger {
         if records.is_empty() {
             return Ok(());
         }
-        let written = self.store.ask_log(WRITE, |log| log.write(records, self.keep));
+        let written = self.store.write_log(|log| log.write(records, self.keep));
         if written.is_ok() {
             records.clear();
         }
@@ -343,8 +342,7 @@ impl RunLogger {
         if events.len() < 2 || is_outage(&written) {
             return written;
         }
-        let written =
-            write_each(&mut events, |of_event| self.store.ask_log(WRITE, |log| log.write(of_event, self.keep)));
+        let written = write_each(&mut events, |of_event| self.store.write_log(|log| log.write(of_event, self.keep)));
         *records = events.concat();
         written
     }
@@ -395,7 +393,7 @@ impl RunLogger {
         let records = self.records();
         let is_late = || {
             let why = format!("it was not written within {}", ExactDuration(LAST_WRITES));
-            MutexError::unavailable("write the log of runs", why)
+            MutexError::unavailable(WRITE_LOG, why)
         };
         records.failure.clone().or_else(|| records.has_work().then(is_late))
     }

@@ -31,7 +31,7 @@ impl Schedule {
 
     /// Pauses an event whose last `limit` runs have all failed, wherever in the fleet they ran.
     fn pause_if_failing(&self, mark: &MutexName, event: &str, limit: usize) -> Result<(), PauseError> {
-        let runs = self.store.ask_log("read the log of runs", |log| log.runs(event))?;
+        let runs = self.store.read_log(|log| log.runs(event))?;
         // An existing pause keeps its own reason and end.
         if !have_failed(&runs, limit) || self.find_pause(mark)?.is_some() {
             return Ok(());
