@@ -11,8 +11,8 @@ use soloist::observe::{Notice, Step};
 use soloist::store::{Admitted, Batch, Held, Holder, Lease, LeaseRequest, Names};
 use soloist::time::ManualClock;
 use soloist::{
-    AddErrorKind, Event, EventMutex, FencingToken, FileMutex, MemoryMutex, MutexError, MutexName, Overlap, Period,
-    Report, Run, Schedule, Shutdown, SkipReason, TaskResult, Term, Verdict,
+    AddErrorKind, Event, EventMutex, FencingToken, FileMutex, MemoryMutex, MutexError, MutexName, OutagePolicy,
+    Overlap, Period, Report, Run, Schedule, Shutdown, SkipReason, TaskResult, Term, Verdict,
 };
 
 use crate::scripted::Scripted;
@@ -660,6 +660,54 @@ fn what_waits_goes_on_to_wait_through_an_outage_that_is_longer_than_its_term() {
         })
         .unwrap();
         assert!(ran(&waits.join().unwrap(), EVENT).is_success());
+    }
+}
+
+/// Plays a grant that comes after the deadline of its lease. The store does not take its release.
+#[test]
+fn what_waits_uses_no_grant_that_came_too_late_and_gives_way_to_none() {
+    for policy in POLICIES {
+        let (clock, is_late) = (ManualClock::at(noon()), Arc::new(AtomicBool::new(false)));
+        let (moved, late) = (clock.clone(), Arc::clone(&is_late));
+        let refuses = Arc::new(AtomicBool::new(false));
+        let was_late = Arc::clone(&refuses);
+        let store = Scripted::over(MemoryMutex::with_clock(&clock))
+            .before(move |call| match call.verb {
+                "release" if refuses.swap(false, Ordering::SeqCst) => call.times_out(),
+                _ => Ok(()),
+            })
+            .after(move |call| {
+                if call.is("admit") && call.names == [mutex()] && late.swap(false, Ordering::SeqCst) {
+                    was_late.store(true, Ordering::SeqCst);
+                    moved.jump(Duration::from_secs(60));
+                }
+                Ok(())
+            });
+        let fleet = Fleet::on(store, move |event| {
+            event.every_minute().on_overlap(policy).on_outage(OutagePolicy::RunUnprotected).within(DAY)
+        });
+        let run = fleet.takes(&mutex());
+        fleet.end(noon());
+        let server = fleet.server().with_clock(&clock);
+        let waits = thread::spawn(move || server.run_due(noon()));
+        fleet.waits_at(1);
+        let seconds_pass = |until_when: &dyn Fn() -> bool| {
+            until(|| {
+                clock.advance(Duration::from_secs(1));
+                until_when()
+            })
+            .unwrap();
+        };
+        is_late.store(true, Ordering::SeqCst);
+        fleet.store.forget(&run).unwrap();
+        let claim = mutex().claim(EVENT, noon());
+        seconds_pass(&|| fleet.store.exists(&claim).unwrap());
+        (0..30).for_each(|_| clock.advance(Duration::from_secs(1)));
+        assert!(!waits.is_finished() && fleet.diary.lines().is_empty(), "{policy:?}: {:?}", fleet.diary.lines());
+        fleet.store.break_lease(&claim).unwrap().expect("it is held");
+        seconds_pass(&|| waits.is_finished());
+        let report = waits.join().unwrap();
+        assert!(ran(&report, EVENT).is_success() && ran(&report, EVENT).fencing_token().is_some(), "{report}");
     }
 }
 

@@ -47,7 +47,7 @@ use super::store_request::{AdmittedRun, PendingRun, StoreRequest, decide, take_b
 use super::workers::start_thread;
 use crate::base::catch_panic::contain;
 use crate::base::error::MutexError;
-use crate::event::protection::{claim::CLAIM_MARGIN, queue_markers, queue_markers::Queue};
+use crate::event::protection::{OutagePolicy, claim::CLAIM_MARGIN, queue_markers, queue_markers::Queue};
 use crate::hold::guard::LeaseGuard;
 use crate::lease::request::Lease;
 use crate::lease::term::{Renewal, Term};
@@ -144,12 +144,13 @@ fn read(planned: &PlannedRun<'_>, names: &[MutexName]) -> Result<Vec<Held>, Skip
 }
 
 /// Requests the lease and the claim of a waiting run. `None`: one of the names in `unless` is held. If the store does
-/// not answer, the run does not start, even with `OutagePolicy::RunUnprotected`, because an earlier run may still be
-/// running. Calls `unanswered` with the owner of each request without an answer.
+/// not answer, or answers too late, the run does not start, even with `OutagePolicy::RunUnprotected`, because an earlier
+/// run may still be running. Calls `may_hold` with each owner that may hold a lease or a claim that is not used: the
+/// owner of a request without an answer, or of a grant that is released.
 fn ask_once(
     planned: &PlannedRun<'_>,
     unless: &[MutexName],
-    unanswered: impl FnMut(Owner),
+    mut may_hold: impl FnMut(Owner),
 ) -> Result<Option<AdmittedRun>, SkipReason> {
     let PlannedRun { store, context, clock, .. } = planned;
     let (mut batch, mut unused) = (Batch::new(), Batch::new());
@@ -157,12 +158,13 @@ fn ask_once(
     batch.ask(&*store.mutex);
     let answered = clock.moment();
     let failed = batch.admissions().iter().filter(|slot| slot.answer().is_none_or(Result::is_err));
-    failed.map(|slot| slot.asked().request().owner()).for_each(unanswered);
-    let answer = take_best_answer(planned, &mut batch, &mut 0).map_err(SkipReason::StoreUnavailable)?;
-    if matches!(&answer, Admitted::Excluded(by) if unless.contains(by.name())) {
+    failed.map(|slot| slot.asked().request().owner()).for_each(&mut may_hold);
+    let answer = take_best_answer(planned, &mut batch, &mut 0);
+    if matches!(&answer, Ok(Admitted::Excluded(by)) if unless.contains(by.name())) {
         return Ok(None);
     }
-    let decision = decide(planned, Ok(answer), answered, &mut unused);
+    let decision = decide(planned, answer, answered, OutagePolicy::Skip, &mut unused);
+    unused.releases().iter().for_each(|slot| may_hold(slot.asked().lease().owner()));
     context.outages.carry_out(store, &mut unused);
     unused.log_releases();
     decision.map(Some)

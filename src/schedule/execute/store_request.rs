@@ -189,7 +189,7 @@ impl<'a> StoreRequest<'a> {
             let PendingRun { planned, span } = &pending;
             let decision = span.in_scope(|| {
                 let answer = take_best_answer(planned, &mut self.batch, &mut at);
-                decide(planned, answer, answered, &mut self.unused)
+                decide(planned, answer, answered, planned.event.protection.on_outage, &mut self.unused)
             });
             match decision {
                 Ok(admitted) => self.ready.push((pending, admitted)),
@@ -239,16 +239,17 @@ pub(super) fn take_best_answer(
     best
 }
 
-/// Turns the store's answer, which came at `now`, into a run or a reason to skip the run. Adds the release of each
-/// unused lease or claim to `unused`.
+/// Turns the store's answer, which came at `now`, into a run or a reason to skip the run. If the store is unavailable,
+/// or if its grant came too late, `on_outage` decides. Adds the release of each unused lease or claim to `unused`.
 pub(super) fn decide(
     planned: &PlannedRun<'_>,
     answer: Result<Admitted, MutexError>,
     now: Moment,
+    on_outage: OutagePolicy,
     unused: &mut Batch,
 ) -> Result<AdmittedRun, SkipReason> {
     match answer {
-        Ok(Admitted::Granted(grant)) => accept_grant(planned, grant, now, unused),
+        Ok(Admitted::Granted(grant)) => accept_grant(planned, grant, now, on_outage, unused),
         Ok(Admitted::LeaseTaken(holder)) => Err(SkipReason::Overlapping(holder)),
         Ok(Admitted::ClaimTaken(holder)) => Err(SkipReason::RanElsewhere(holder)),
         Ok(Admitted::Excluded(held)) if planned.pauses.iter().flatten().any(|mark| mark == held.name()) => {
@@ -256,14 +257,18 @@ pub(super) fn decide(
         }
         // The holder of the place is a waiter, not the run that is running.
         Ok(Admitted::Excluded(_)) => Err(SkipReason::Overlapping(None)),
-        Err(error) => apply_outage_policy(planned, error),
+        Err(error) => apply_outage_policy(planned, on_outage, error),
     }
 }
 
 /// Decides by the outage policy whether the event runs without a decision of the store.
-fn apply_outage_policy(planned: &PlannedRun<'_>, error: MutexError) -> Result<AdmittedRun, SkipReason> {
+fn apply_outage_policy(
+    planned: &PlannedRun<'_>,
+    on_outage: OutagePolicy,
+    error: MutexError,
+) -> Result<AdmittedRun, SkipReason> {
     // A backfill never runs unprotected, because it can run later.
-    if planned.event.protection.on_outage != OutagePolicy::RunUnprotected || planned.id.is_backfill {
+    if on_outage != OutagePolicy::RunUnprotected || planned.id.is_backfill {
         return Err(SkipReason::StoreUnavailable(error));
     }
     // There is no answer to the admission, so the pauses are read even if the admission normally checks them.
@@ -280,12 +285,13 @@ fn accept_grant(
     planned: &PlannedRun<'_>,
     grant: Grant,
     now: Moment,
+    on_outage: OutagePolicy,
     unused: &mut Batch,
 ) -> Result<AdmittedRun, SkipReason> {
     let Definition { protection, stopping, .. } = planned.event;
     if let Some(late) = grant.lease().filter(|lease| lease.deadline().minus(*stopping) <= now) {
         let error = MutexError::granted_too_late(format!("admit {}", protection.mutex));
-        let decision = apply_outage_policy(planned, error);
+        let decision = apply_outage_policy(planned, on_outage, error);
         unused.release(late.clone());
         // A run that starts without its lease keeps its claim, so that no other server runs the occurrence.
         if let Some(claim) = grant.claim().filter(|_| decision.is_err()) {
