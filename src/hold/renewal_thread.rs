@@ -16,13 +16,13 @@ use super::process_exit::{self, EndsWithProcess};
 use super::renewal_plan::{DueRenewals, Plan, PlannedJob, RenewalAnswers};
 use super::timer_thread::{TimerThread, discard};
 use crate::base::lock::lock;
-use crate::base::{catch_panic::contain, error::MutexError, error::if_supported, per_process::PerProcess, threads};
+use crate::base::{catch_panic::contain, error::MutexError, per_process::PerProcess, threads};
 use crate::lease::{holder::Holder, name::MutexName, request::Lease, store_id::StoreId, term::Renewal};
 use crate::observe::notice::{About, Step};
 use crate::observe::tell::{notice_queue::NoticeQueue, notice_queue::Posted, trace};
 use crate::outcome::run_record::RunId;
-use crate::store::described_store::Store;
-use crate::store::event_mutex::{attempted_extension, batch::Slot, description::Scope, held::Names};
+use crate::store::described_store::{Store, read_each};
+use crate::store::event_mutex::{attempted_extension, batch::Slot, description::Scope};
 use crate::time::clock::{Clock, Waiting};
 use crate::time::{clock::manual::Wake, clock::moment::Moment};
 
@@ -228,16 +228,13 @@ impl RenewalThread {
             lease.name().request_to_stop(lease.token())
         };
         let markers: Vec<MutexName> = runs.iter().map(marker).collect();
-        let found = match if_supported(store.held(Names::Each(&markers))) {
-            Err(error) if error.is_outage() => return false,
-            // The store has answered, but could not read all markers. Now each marker is read by a separate request, so
-            // that an unreadable marker does not hide the others.
-            Err(_) => markers.iter().flat_map(|marker| store.held(Names::of(marker)).unwrap_or_default()).collect(),
-            Ok(found) => found,
+        let answers = match read_each(&markers, |names| store.held(names)) {
+            Ok(answers) => answers,
+            Err(error) => return !error.is_outage(),
         };
-        for request in found {
-            for (held, _) in runs.iter().zip(&markers).filter(|(_, marker)| *marker == request.name()) {
-                held.ask_to_stop(request.holder().cloned());
+        for (held, answer) in runs.iter().zip(answers) {
+            if let Ok(Some(request)) = answer {
+                held.ask_to_stop(request.into_holder());
                 self.post_reason(held);
             }
         }

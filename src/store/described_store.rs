@@ -1,11 +1,13 @@
 //! A store with its description. The store is asked for the description once, when it is wrapped here.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::event_mutex::description::Scope;
 use super::event_mutex::held::{Held, Names};
 use super::event_mutex::{EventMutex, run_log::RunLog};
 use crate::base::error::{MutexError, ask_store};
+use crate::lease::name::MutexName;
 use crate::lease::store_id::StoreId;
 
 /// The text of an error that says what was attempted.
@@ -56,6 +58,34 @@ impl Store {
     ) -> Result<(), MutexError> {
         ask_store(|| WRITE_LOG.to_owned(), || write(self.mutex.run_log().ok_or_else(no_log)?))
     }
+}
+
+/// The answer about one name. `Ok(None)`: the name is not held.
+pub(crate) type HeldAnswer = Result<Option<Held>, MutexError>;
+
+/// Reads each of these names in one request. If the store answers that it can't read one of them, each name is read by a
+/// request of its own, so that an unreadable name hides no other. Returns an answer for each name, in their order.
+///
+/// # Errors
+///
+/// The store is unavailable, or it can't say who holds a name.
+pub(crate) fn read_each(
+    names: &[MutexName],
+    ask: impl Fn(Names<'_>) -> Result<Vec<Held>, MutexError>,
+) -> Result<Vec<HeldAnswer>, MutexError> {
+    let found = match ask(Names::Each(names)) {
+        Err(error) if error.is_outage() || error.is_unsupported() => return Err(error),
+        found => found,
+    };
+    if let Ok(found) = found {
+        let found: HashMap<&MutexName, &Held> = found.iter().map(|held| (held.name(), held)).collect();
+        return Ok(names.iter().map(|name| Ok(found.get(name).map(|held| (*held).clone()))).collect());
+    }
+    let alone = |name| match ask(Names::of(name)) {
+        Err(error) if error.is_outage() => Err(error),
+        answer => Ok(answer.map(|mut held| held.pop())),
+    };
+    names.iter().map(alone).collect()
 }
 
 pub(crate) fn no_log() -> MutexError {

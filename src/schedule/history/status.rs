@@ -19,7 +19,10 @@ use crate::lease::label::this_host;
 use crate::lease::name::MutexName;
 use crate::outcome::paused::{EVENT_PAUSED, Pause};
 use crate::schedule::schedule::{Schedule, registry::Registry};
-use crate::store::event_mutex::held::{Held, Names};
+use crate::store::described_store::{HeldAnswer, read_each};
+use crate::store::event_mutex::held::Held;
+#[cfg(feature = "cli")]
+use crate::store::event_mutex::held::Names;
 use crate::time::zone::Zone;
 
 /// The status of a schedule: the runs of this process, and the entries in its stores; see [`Schedule::status`]. With
@@ -191,22 +194,17 @@ impl Schedule {
             if names.is_empty() {
                 continue;
             }
-            let answer = store.held(Names::Each(&names));
-            let known: HashMap<&MutexName, Option<&Holder>> =
-                answer.iter().flatten().map(|held| (held.name(), held.holder())).collect();
+            let answers = read_each(&names, |names| store.held(names));
+            let known: HashMap<&MutexName, &HeldAnswer> = names.iter().zip(answers.iter().flatten()).collect();
             // `None`: it is not known which of the names are held.
-            let find = |names: &[MutexName]| -> Option<Vec<Option<Holder>>> {
-                match &answer {
-                    Ok(_) => {
-                        Some(names.iter().filter_map(|name| known.get(name).map(|holder| holder.cloned())).collect())
-                    }
-                    Err(error) if error.is_outage() || error.is_unsupported() => None,
-                    // One of the names in the request can't be read, but a request for `names` alone may succeed.
-                    Err(_) => Some(store.held(Names::Each(names)).ok()?.into_iter().map(Held::into_holder).collect()),
-                }
+            let find = |names: &[MutexName]| -> Option<Vec<&Held>> {
+                let answers = names.iter().map(|name| known.get(name)?.as_ref().ok());
+                Some(answers.collect::<Option<Vec<_>>>()?.into_iter().flatten().collect())
             };
-            let holders = |names: &[MutexName]| find(names)?.into_iter().collect::<Option<Vec<Holder>>>();
-            let pause = |mark: &MutexName| find(slice::from_ref(mark))?.pop().map(Pause::by);
+            let holders = |names: &[MutexName]| -> Option<Vec<Holder>> {
+                find(names)?.into_iter().map(|held| held.holder().cloned()).collect()
+            };
+            let pause = |mark: &MutexName| Some(Pause::by(find(slice::from_ref(mark))?.pop()?.holder().cloned()));
             for (event, status) in events_here {
                 if event.protection.lease.is_some() {
                     status.held_by = holders(event.protection.leases());
@@ -220,7 +218,11 @@ impl Schedule {
                     event.paused = pause(&mark.mark(Arc::clone(&event.name), EVENT_PAUSED));
                 }
             }
-            status.store_errors.extend(answer.err().filter(|error| !error.is_unsupported() || pause_marker.is_some()));
+            let error = match answers {
+                Ok(answers) => answers.into_iter().find_map(Result::err),
+                Err(error) => Some(error).filter(|error| !error.is_unsupported() || pause_marker.is_some()),
+            };
+            status.store_errors.extend(error);
         }
     }
 

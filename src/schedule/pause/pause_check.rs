@@ -9,10 +9,8 @@ use crate::base::lock::lock;
 use crate::lease::name::MutexName;
 use crate::outcome::{paused::Pause, skip_reason::SkipReason};
 use crate::schedule::outages::Outages;
-use crate::store::{
-    described_store::Store,
-    event_mutex::held::{Held, Names},
-};
+use crate::store::described_store::{HeldAnswer, Store, read_each};
+use crate::store::event_mutex::held::Names;
 use crate::time::{clock::Clock, clock::moment::Moment};
 
 /// The time after which a tick reads the pauses again. Until then, the tick uses the store's last answer. So for up to
@@ -86,25 +84,8 @@ impl<'a> PauseCheck<'a> {
             Some(outages) => outages.ask(store, || format!("read {of_schedule}"), |mutex| mutex.held(names)),
             None => store.held(names),
         };
-        let pause = |held: Held| Pause::by(held.into_holder());
-        let found = match ask(Names::Each(&marks)) {
-            Err(error) if error.is_outage() => return Err(error),
-            found => found,
-        };
-        let mut known = HashMap::new();
-        if let Ok(found) = found {
-            known.extend(marks.into_iter().map(|mark| (mark, Ok(None))));
-            known.extend(found.into_iter().map(|held| (held.name().clone(), Ok(Some(pause(held))))));
-            return Ok(known);
-        }
-        // The store has answered, but could not read all markers. Now each marker is read by a separate request, so that
-        // an unreadable marker pauses no other event.
-        for mark in marks {
-            match ask(Names::of(&mark)) {
-                Err(error) if error.is_outage() => return Err(error),
-                answer => known.insert(mark, answer.map(|mut held| held.pop().map(pause))),
-            };
-        }
-        Ok(known)
+        let answers = read_each(&marks, ask)?;
+        let pause = |answer: HeldAnswer| answer.map(|held| held.map(|held| Pause::by(held.into_holder())));
+        Ok(marks.into_iter().zip(answers.into_iter().map(pause)).collect())
     }
 }
