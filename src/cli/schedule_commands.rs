@@ -134,13 +134,12 @@ fn run_one(schedule: Schedule, arguments: &ArgMatches) -> Answered {
         let due = schedule.last_due(event, now)?.ok_or_else(not_due)?;
         let wait = wait.min((due + CLAIM_MARGIN - now).to_std().unwrap_or_default());
         run_when_free(&schedule, event, wait, || schedule.run_last_due(event, now)?.ok_or_else(not_due))?
-    } else if arguments.get_flag("ignore-filters") {
-        run_when_free(&schedule, event, wait, || schedule.run_event_past_filters(event, now))?
     } else {
-        run_when_free(&schedule, event, wait, || schedule.run_event(event, now))?
+        let past_filters = arguments.get_flag("ignore-filters");
+        run_when_free(&schedule, event, wait, || schedule.run_by_hand(event, now, past_filters))?
     };
     let code = if entry.is_failure() || matches!(entry.verdict(), Verdict::Skipped(_)) { FAILED } else { 0 };
-    // `run_event_past_filters` ignores all filters except for the environments.
+    // `--ignore-filters` ignores all filters except for the environments.
     let is_of_environment =
         arguments.get_flag("ignore-filters") && matches!(entry.verdict(), Verdict::Skipped(SkipReason::Filtered(_)));
     let more = if is_of_environment { "; --ignore-filters does not ignore the environments" } else { "" };

@@ -11,7 +11,7 @@ use super::history::run_logger::RunLogger;
 use super::report::{Entry, Report};
 use super::schedule::Schedule;
 use super::schedule::registry::Registry;
-use super::shutdown::Shutdown;
+use super::shutdown::{Shutdown, shutdown_state::TickGuard};
 use crate::base::catch_panic::contain;
 use crate::base::lock::lock;
 use crate::event::definition::Definition;
@@ -54,11 +54,10 @@ impl Schedule {
     /// # }
     /// ```
     pub fn run_due(&self, now: DateTime<Utc>) -> Report {
+        let _call = self.begin_call();
         let plan = self.events.registry().plan_tick(now, DateTime::<Utc>::MIN_UTC);
         self.warn_of_repetition(&plan);
-        let report = self.tick(&plan, None, None);
-        self.finish_run_log();
-        report
+        self.tick(&plan, None, None)
     }
 
     /// Logs a warning if the last call of `run_due` was less than a minute earlier, and so has run an event of this plan
@@ -101,7 +100,7 @@ impl Schedule {
     /// ```
     pub fn run_due_since(&self, last: DateTime<Utc>, now: DateTime<Utc>) -> Report {
         // All minutes have one beginning: if the events of a minute take long, the later minutes are late.
-        let began = self.clock.moment();
+        let (_call, began) = (self.begin_call(), self.clock.moment());
         let instant = TimeDelta::nanoseconds(1);
         let longest = TimeDelta::from_std(CLAIM_MARGIN).unwrap_or_default() + instant;
         let earliest = now.checked_sub_signed(longest).unwrap_or(DateTime::<Utc>::MIN_UTC);
@@ -117,7 +116,6 @@ impl Schedule {
             entries.extend(self.tick(&plan, Some(began), None).entries);
             since = until;
         }
-        self.finish_run_log();
         self.report(now, entries)
     }
 
@@ -220,7 +218,6 @@ impl Schedule {
     fn run_plan(&self, plan: &TickPlan, began: Option<Moment>, refusal: Option<&SkipReason>) -> Report {
         let TickPlan { registry, now, due, maybe_missed } = plan;
         let began = began.unwrap_or_else(|| self.clock.moment());
-        let _ticking = self.shutdown.as_ref().map(Shutdown::tick);
         let span = trace::tick_span(*now, due.len());
         let _in_span = span.enter();
         let context = TickContext { now: *now, began, ..TickContext::new(self, registry, StartedBy::Timetable) };
@@ -285,8 +282,21 @@ impl Schedule {
         }
     }
 
-    /// Writes the last records of runs and numbers of skips, and waits for these writes, because the process may end now.
-    pub(super) fn finish_run_log(&self) {
-        self.run_logger.iter().for_each(RunLogger::finish);
+    /// Begins a call that runs events.
+    pub(super) fn begin_call(&self) -> CallGuard<'_> {
+        CallGuard { run_logger: self.run_logger.as_ref(), _tick: self.shutdown.as_ref().map(Shutdown::tick) }
+    }
+}
+
+/// A call that runs events. The process may end after the call, so the drop of this value writes the last records of
+/// runs and numbers of skips, and waits for these writes. A shutdown waits until this value is dropped.
+pub(super) struct CallGuard<'a> {
+    run_logger: Option<&'a Arc<RunLogger>>,
+    _tick: Option<TickGuard<'a>>,
+}
+
+impl Drop for CallGuard<'_> {
+    fn drop(&mut self) {
+        self.run_logger.iter().for_each(|logger| logger.finish());
     }
 }

@@ -118,14 +118,11 @@ impl Schedule {
         let before_it = Tick::at(now, &Zone::UTC).occurrence().checked_sub_signed(TimeDelta::seconds(1));
         let before_it = before_it.unwrap_or(DateTime::<Utc>::MIN_UTC);
         let next_after = |now| registry.due_index.next_look(now).filter(|next| *next < end);
-        let (first, began) = (now, self.clock.moment());
+        let (first, began, _call) = (now, self.clock.moment(), self.begin_call());
         if next_after(now).is_none() {
-            let report = self.tick(&registry.plan_tick(now, before_it), Some(began), None);
-            self.finish_run_log();
-            return report;
+            return self.tick(&registry.plan_tick(now, before_it), Some(began), None);
         }
         let shutdown = self.shutdown.clone().unwrap_or_default();
-        let _working = shutdown.tick();
         let reports = Mutex::new(Vec::new());
         let report = |report| lock(&reports).push(report);
         let tick_to_the_end = |schedule: &Self| {
@@ -146,7 +143,6 @@ impl Schedule {
             });
         };
         self.block_here(tick_to_the_end);
-        self.finish_run_log();
         let mut reports = reports.into_inner().unwrap_or_else(PoisonError::into_inner);
         reports.sort_by_key(Report::at);
         let entries = reports.into_iter().flat_map(|report| report.entries).collect();
@@ -156,8 +152,7 @@ impl Schedule {
     /// Runs the loop of [`work`](Self::work).
     fn run_loop(&self, shutdown: &Shutdown) {
         let schedule = Self { drops_reports: self.on_report.is_none(), ..self.clone().with_shutdown(shutdown) };
-        // The whole loop counts as one tick, so that the process does not end before the loop.
-        let _working = shutdown.tick();
+        let _call = schedule.begin_call();
         schedule.tell_begin();
         thread::scope(|scope| {
             let waiting = Arc::new(shutdown.waiting(&schedule.clock));
@@ -195,7 +190,6 @@ impl Schedule {
             // the grace, for its own work.
             shutdown.mark_seen();
         });
-        self.finish_run_log();
     }
 
     /// Calls `body`, which blocks this thread. If the thread belongs to a runtime with other threads, these drive the

@@ -478,4 +478,29 @@ mod signals {
             assert_eq!(what(&lines), ["start"], "it was left behind");
         }
     }
+
+    /// Lets a signal come during a run. Afterwards, the call still has its report to deliver, which takes longer than
+    /// `main` has to return.
+    #[test]
+    fn the_process_goes_on_until_the_call_has_delivered_its_report() {
+        let name = "drain::signals::the_process_goes_on_until_the_call_has_delivered_its_report";
+        if let Some(output) = crate::support::output_alone(name, &[]) {
+            let said = String::from_utf8_lossy(&output.stdout);
+            assert!(said.contains("delivered") && said.contains("returned"), "{output:?}");
+            return;
+        }
+        let shutdown = Shutdown::on_signals().unwrap().with_drain(Duration::ZERO).with_grace(HOUR);
+        let schedule = Schedule::in_process().with_shutdown(&shutdown).on_report(|_| {
+            thread::sleep(3 * SECOND); // longer than `main` has to return
+            println!("delivered");
+        });
+        let task = |run: &Run| -> soloist::TaskResult {
+            signal_hook::low_level::raise(SIGTERM)?;
+            until(|| run.is_cancelled())
+        };
+        schedule.add(Event::call("e", task).every_minute()).unwrap();
+        let report = schedule.run_due(noon());
+        assert!(ran(&report, "e").is_success() || report.is_failure(), "{report}");
+        println!("returned");
+    }
 }

@@ -22,7 +22,6 @@ use crate::schedule::execute::run_planned;
 use crate::schedule::report::{Entry, Report, Verdict, time_in};
 use crate::schedule::schedule::Schedule;
 use crate::schedule::schedule::registry::{Registry, UnknownEvent};
-use crate::schedule::shutdown::Shutdown;
 use crate::store::event_mutex::batch::BATCH_SIZE;
 use crate::store::event_mutex::{description::Scope, held::Names};
 use crate::time::{clock::shown::to_the_second, tick::Tick};
@@ -197,7 +196,7 @@ impl Backfill<'_> {
     /// They are not claimed, so another backfill can run them.
     pub fn run(self) -> Report {
         let Self { schedule, event, ref registry, .. } = self;
-        let _ticking = schedule.shutdown.as_ref().map(Shutdown::tick);
+        let _call = schedule.begin_call();
         schedule.tell_begin();
         let (began, mut entries) = (schedule.clock.now(), Vec::new());
         for occurrence in &self.open {
@@ -210,7 +209,6 @@ impl Backfill<'_> {
                 break;
             }
         }
-        schedule.finish_run_log();
         schedule.report(began, entries)
     }
 

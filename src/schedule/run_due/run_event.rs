@@ -17,7 +17,6 @@ use crate::event::{catch_up::Missed, definition::Definition};
 use crate::schedule::execute::run_planned;
 use crate::schedule::report::Entry;
 use crate::schedule::schedule::{Schedule, registry::UnknownEvent};
-use crate::schedule::shutdown::Shutdown;
 use crate::time::tick::Tick;
 
 impl Schedule {
@@ -46,13 +45,14 @@ impl Schedule {
         self.run_by_hand(name, now, false)
     }
 
-    /// Runs one event by hand without its filters. An event for another environment does not run.
-    #[cfg(feature = "cli")]
-    pub(crate) fn run_event_past_filters(&self, name: &str, now: DateTime<Utc>) -> Result<Entry, UnknownEvent> {
-        self.run_by_hand(name, now, true)
-    }
-
-    fn run_by_hand(&self, name: &str, now: DateTime<Utc>, past_filters: bool) -> Result<Entry, UnknownEvent> {
+    /// Runs one event by hand, with `past_filters` also if its filters refuse it. An event for another environment does
+    /// not run.
+    pub(crate) fn run_by_hand(
+        &self,
+        name: &str,
+        now: DateTime<Utc>,
+        past_filters: bool,
+    ) -> Result<Entry, UnknownEvent> {
         let registry = self.events.registry();
         let event = registry.index_of(name)?;
         let tick = Tick::at(now, &registry.events[event].timetable.zone);
@@ -66,6 +66,7 @@ impl Schedule {
     pub(crate) fn run_last_due(&self, name: &str, now: DateTime<Utc>) -> Result<Option<Entry>, UnknownEvent> {
         let (registry, due) = (self.events.registry(), self.last_due(name, now)?);
         let event = registry.index_of(name)?;
+        let _call = self.begin_call();
         let report = due.map(|due| {
             let Definition { timetable, catch_up, .. } = &*registry.events[event];
             if let Some(catch_up) = catch_up {
@@ -74,7 +75,6 @@ impl Schedule {
             let (due, maybe_missed) = (vec![(event, timetable.tick(due, due))], Vec::new());
             self.tick(&TickPlan { registry: Arc::clone(&registry), now, due, maybe_missed }, None, None)
         });
-        self.finish_run_log();
         Ok(report.and_then(|mut report| report.entries.pop()))
     }
 
@@ -108,9 +108,7 @@ impl Schedule {
 
     /// Runs one event on the caller's thread, outside of a tick.
     fn run_alone(&self, planned: Vec<PlannedRun<'_>>) -> Entry {
-        let _ticking = self.shutdown.as_ref().map(Shutdown::tick);
-        let entry = run_planned(planned).swap_remove(0);
-        self.finish_run_log();
-        entry
+        let _call = self.begin_call();
+        run_planned(planned).swap_remove(0)
     }
 }
