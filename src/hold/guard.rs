@@ -56,8 +56,6 @@ use crate::time::clock::{Clock, about_a_second, moment::Moment, shown::ExactDura
 pub struct LeaseGuard {
     lease: Lease,
     held: ReleaseOnDrop,
-    /// The thread that renews the lease.
-    _renewal_thread: Arc<RenewalThread>,
 }
 
 impl LeaseGuard {
@@ -208,7 +206,7 @@ impl LeaseGuard {
         lease: Lease,
         renewal: Renewal,
     ) -> Result<Option<Self>, MutexError> {
-        let (renewal_thread, now) = (RenewalThread::of(store, clock), clock.moment());
+        let now = clock.moment();
         let grant = Some(Grant::of(lease.clone()));
         let held = HeldLease::new(clock.clone(), grant, now, None, Duration::ZERO, HeldBy::Guard, None);
         let held = ReleaseOnDrop::new(Arc::clone(&store.mutex), held);
@@ -217,8 +215,8 @@ impl LeaseGuard {
         }
         // If this process still renews a lease of this name, the store has lost that lease, or an operator broke it. Its
         // run may not have stopped yet, so no guard is made.
-        let kept = renewal_thread.keep(store, &held, renewal);
-        Ok(kept.is_ok().then_some(Self { lease, held, _renewal_thread: renewal_thread }))
+        let kept = RenewalThread::of(store, clock).keep(store, &held, renewal);
+        Ok(kept.is_ok().then_some(Self { lease, held }))
     }
 
     /// Returns the lease with the deadline of its grant. Renewals do not change this value: see

@@ -9,22 +9,17 @@
 //! may need a lock that the exiting thread holds.
 
 use std::mem;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Once, TryLockError, Weak};
 use std::thread;
 use std::time::Duration;
 
 use crate::base::lock::lock;
+use crate::base::per_process::PerProcess;
 use crate::base::system::{at_exit, this_thread};
 use crate::time::{clock::Clock, clock::moment::Moment};
 
 /// The longest time that the exit of a process waits for all stores together.
 const TIMEOUT: Duration = Duration::from_secs(3);
-
-/// The id of the process that holds the leases. A child made by `fork` has another id, and holds no lease. So the
-/// exit of the child must take no lock: if a thread of the parent held a lock during the `fork`, this lock stays locked
-/// for ever.
-static PROCESS: AtomicU32 = AtomicU32::new(0);
 
 /// A type with work to do before the process ends.
 pub(crate) trait EndsWithProcess: Send + Sync {
@@ -36,17 +31,16 @@ pub(crate) trait EndsWithProcess: Send + Sync {
     fn wait(&self, latest: Moment);
 }
 
-/// All values that were registered in this process or in the process that it was forked from, each with the id of its
-/// process.
-static REGISTERED: Mutex<Vec<(u32, Weak<dyn EndsWithProcess>)>> = Mutex::new(Vec::new());
+/// The values that were registered in this process. A child made by `fork` holds no lease, so it has an empty list of its
+/// own. The list of the parent may be locked for ever in the child.
+static REGISTERED: PerProcess<Mutex<Vec<Weak<dyn EndsWithProcess>>>> = PerProcess::new();
 
 /// Registers `member` for the end of this process.
 pub(crate) fn register(member: Weak<dyn EndsWithProcess>) {
     static HOOKED: Once = Once::new();
-    PROCESS.store(std::process::id(), Ordering::Relaxed);
-    let mut registered = lock(&REGISTERED);
-    registered.retain(|(_, member)| member.strong_count() > 0);
-    registered.push((std::process::id(), member));
+    let mut registered = lock(REGISTERED.get());
+    registered.retain(|member| member.strong_count() > 0);
+    registered.push(member);
     HOOKED.call_once(|| {
         // If the system can't register this function, the leases end with their terms, like those of a killed process.
         let _ = at_exit(leave_at_exit);
@@ -62,9 +56,6 @@ extern "C" fn leave_at_exit() {
 ///
 /// A second call does no harm, because a lease is shortened only once.
 pub(crate) fn leave(by: usize) {
-    if PROCESS.load(Ordering::Relaxed) != std::process::id() {
-        return;
-    }
     let latest = Clock::system().moment().plus(TIMEOUT);
     let members = members(latest);
     for member in &members {
@@ -83,13 +74,12 @@ pub(crate) fn leave(by: usize) {
 /// function returns an empty list at the moment `latest`.
 fn members(latest: Moment) -> Vec<Arc<dyn EndsWithProcess>> {
     let registered = loop {
-        match REGISTERED.try_lock() {
+        match REGISTERED.get().try_lock() {
             Ok(registered) => break registered,
             Err(TryLockError::Poisoned(registered)) => break registered.into_inner(),
             Err(TryLockError::WouldBlock) if Clock::system().moment() < latest => thread::yield_now(),
             Err(TryLockError::WouldBlock) => return Vec::new(),
         }
     };
-    let own = registered.iter().filter(|(pid, _)| *pid == std::process::id());
-    own.filter_map(|(_, member)| member.upgrade()).collect()
+    registered.iter().filter_map(Weak::upgrade).collect()
 }

@@ -56,8 +56,6 @@ struct PlannedLease {
     renewal: Option<NextRenewal>,
     /// The time at which a request to stop the run is read. `None`: the request is read after the next renewal.
     read_at: Option<Moment>,
-    /// Whether a thread is reading the request to stop the run.
-    is_being_read: bool,
     /// Whether the run waits for a retry, so that no task is running.
     waits: bool,
     /// Whether the store was asked to shorten the lease because the process exits.
@@ -150,8 +148,7 @@ impl Plan {
             self.removed.extend(released);
         }
         let (name, held) = (lease.name(), Arc::clone(held));
-        let planned =
-            PlannedLease { held, store, renewal, read_at, is_being_read: false, waits: false, is_shortened: false };
+        let planned = PlannedLease { held, store, renewal, read_at, waits: false, is_shortened: false };
         let mut of_name = self.leases.get_mut(name).into_iter().flatten();
         let released = if let Some(place) = of_name.find(|known| known.held.was_released()) {
             Some(mem::replace(place, planned).held)
@@ -225,7 +222,7 @@ impl Plan {
         let is_exiting = self.exits_on.is_some();
         let planned = self.planned(held)?;
         planned.waits = true;
-        if planned.is_being_read || held.is_asked_to_stop() {
+        if held.is_asked_to_stop() {
             return is_exiting.then_some(now);
         }
         let read_at = now.plus(about_a_second());
@@ -323,9 +320,8 @@ impl Plan {
             return Vec::new();
         }
         let mut reads = Vec::new();
-        for PlannedLease { held, read_at, is_being_read, .. } in self.leases.values_mut().flatten() {
-            *is_being_read = read_at.take_if(|read_at| *read_at <= now).is_some();
-            if *is_being_read {
+        for PlannedLease { held, read_at, .. } in self.leases.values_mut().flatten() {
+            if read_at.take_if(|read_at| *read_at <= now).is_some() {
                 reads.push(Arc::clone(held));
             }
         }
@@ -353,9 +349,9 @@ impl Plan {
             match answer {
                 Ok(true) => {
                     held.renewed_until(asked.plus(term.get()), now);
-                    if let Some(PlannedLease { renewal, read_at, is_being_read, .. }) = planned {
+                    if let Some(PlannedLease { renewal, read_at, .. }) = planned {
                         *renewal = Some(NextRenewal::after(*asked, *term, held));
-                        if held.by == HeldBy::Run && !held.is_asked_to_stop() && !*is_being_read {
+                        if held.by == HeldBy::Run && !held.is_asked_to_stop() {
                             read_at.get_or_insert(now);
                         }
                     }
@@ -373,14 +369,15 @@ impl Plan {
         }
     }
 
-    /// Notes that the store was asked for the requests to stop. `is_answered` is whether the store has answered.
+    /// Notes that the requests to stop for these runs were read. `is_answered` is whether the store has answered.
     /// Returns the time of the next read, or `None` if no read is planned.
-    pub(super) fn read_ended(&mut self, is_answered: bool, now: Moment) -> Option<Moment> {
+    pub(super) fn read_ended(&mut self, runs: &[Arc<HeldLease>], is_answered: bool, now: Moment) -> Option<Moment> {
         self.is_reading = false;
-        for PlannedLease { held, read_at, is_being_read, waits, .. } in self.leases.values_mut().flatten() {
-            let again = !is_answered || *waits || held.by == HeldBy::ReplaceableRun;
-            if mem::take(is_being_read) && again && !held.is_asked_to_stop() {
-                *read_at = Some(now.plus(about_a_second()));
+        for held in runs.iter().filter(|held| !held.is_asked_to_stop()) {
+            if let Some(PlannedLease { read_at, waits, .. }) = self.planned(held)
+                && (!is_answered || *waits || held.by == HeldBy::ReplaceableRun)
+            {
+                read_at.get_or_insert(now.plus(about_a_second()));
             }
         }
         self.all_leases().filter_map(|planned| planned.read_at).min()

@@ -22,7 +22,7 @@ use crate::observe::notice::{About, Step};
 use crate::observe::tell::{notice_queue::NoticeQueue, notice_queue::Posted, trace};
 use crate::outcome::run_record::RunId;
 use crate::store::described_store::{Store, read_each};
-use crate::store::event_mutex::{attempted_extension, batch::Slot, description::Scope};
+use crate::store::event_mutex::{attempted_extension, batch::Slot};
 use crate::time::clock::{Clock, Waiting};
 use crate::time::{clock::manual::Wake, clock::moment::Moment};
 
@@ -48,9 +48,6 @@ pub(crate) struct RenewalThread {
 /// An entry of the list of renewal threads, with the values that identify the thread.
 struct KnownThread {
     store: StoreId,
-    /// The scope is compared, too, because a new store can get the identity of a dropped store whose renewal thread
-    /// still exists.
-    scope: Scope,
     clock: Clock,
     thread: Weak<RenewalThread>,
 }
@@ -62,8 +59,7 @@ impl RenewalThread {
     /// Returns the renewal thread of this store. The value lives until its last reference is dropped and its thread has
     /// ended.
     pub(crate) fn of(store: &Store, clock: &Clock) -> Arc<Self> {
-        let is_it =
-            |known: &&KnownThread| known.store == store.id && known.scope == store.scope && known.clock.is_same(clock);
+        let is_it = |known: &&KnownThread| known.store == store.id && known.clock.is_same(clock);
         let mut known = lock(RENEWAL_THREADS.get());
         // The search begins with the newest thread, because the threads of dropped stores live on for a few seconds.
         if let Some(found) = known.iter().rev().filter(is_it).find_map(|known| known.thread.upgrade()) {
@@ -80,7 +76,7 @@ impl RenewalThread {
         process_exit::register(Arc::downgrade(&renewal_thread) as _);
         known.retain(|known| known.thread.strong_count() > 0);
         let thread = Arc::downgrade(&renewal_thread);
-        known.push(KnownThread { store: store.id, scope: store.scope, clock: clock.clone(), thread });
+        known.push(KnownThread { store: store.id, clock: clock.clone(), thread });
         renewal_thread
     }
 
@@ -182,15 +178,15 @@ impl RenewalThread {
             PlannedJob::ReadStopRequests(runs) => {
                 // The requests to stop are read on a separate thread, because a store that hangs must not delay the
                 // next renewal.
-                let runs = runs.clone();
+                let reads = runs.clone();
                 let read = move |renewal_thread: &Arc<Self>, _: Waiting| {
-                    let is_answered = contain(|| renewal_thread.read_stop_requests(&runs)).unwrap_or(false);
-                    renewal_thread.read_ended(is_answered);
+                    let is_answered = contain(|| renewal_thread.read_stop_requests(&reads)).unwrap_or(false);
+                    renewal_thread.read_ended(&reads, is_answered);
                 };
                 if let Err(error) = self.start_thread("soloist-stop", read) {
                     let log = move |_| trace::no_thread("requests to stop", "runs are not asked to stop", &error);
                     self.notices.post(self.clock.now(), log);
-                    self.read_ended(false);
+                    self.read_ended(runs, false);
                 }
             }
         }
@@ -241,8 +237,8 @@ impl RenewalThread {
         true
     }
 
-    fn read_ended(self: &Arc<Self>, is_answered: bool) {
-        self.change(|plan| ((), plan.read_ended(is_answered, self.clock.moment())));
+    fn read_ended(self: &Arc<Self>, runs: &[Arc<HeldLease>], is_answered: bool) {
+        self.change(|plan| ((), plan.read_ended(runs, is_answered, self.clock.moment())));
     }
 }
 

@@ -79,8 +79,8 @@ impl Schedule {
     ///
     /// # Errors
     ///
-    /// The schedule has no [name](Self::named); the store can neither [break](crate::EventMutex::break_lease) a marker
-    /// nor [move](crate::EventMutex::extend) its end; or the store did not answer.
+    /// The schedule has no [name](Self::named); the store can't [break](crate::EventMutex::break_lease) a marker; or the
+    /// store did not answer.
     pub fn resume(&self) -> Result<bool, PauseError> {
         self.end_pause(&self.pause_marker()?)
     }

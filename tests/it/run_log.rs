@@ -482,7 +482,7 @@ fn a_pause_on_failure_that_would_never_come_is_refused() {
     let said = refused(Schedule::in_process().with_run_log(10).unwrap(), three);
     assert!(said.ends_with("call `schedule.named(..)` before `add`"), "{said}");
     let said = refused(named(), three);
-    assert!(said.contains("keeps no log of runs: call `schedule.with_run_log(..)` with more than 3 before"), "{said}");
+    assert!(said.contains("keeps 0 runs: call `schedule.with_run_log(..)` with more than 3 before"), "{said}");
     let said = refused(logs(3), three);
     assert!(said.contains("the log of the schedule keeps 3 runs: call `schedule.with_run_log(..)`"), "{said}");
     let said = refused(logs(10), |event| event.pause_on_failure(3).even_when_paused());

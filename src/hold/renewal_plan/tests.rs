@@ -483,11 +483,14 @@ impl World {
     fn answer_read(&mut self) {
         let Some(being_read) = self.being_read.take() else { return };
         let (now, is_answered) = (self.now(), self.random.bool());
+        let runs: Vec<_> = being_read.iter().map(|which| Arc::clone(self.known[*which].run())).collect();
         for which in being_read {
             let known = &mut self.known[which];
-            known.read_by = (known.is_replaceable || !is_answered).then(|| now.plus(READ_AT_LATEST_AFTER));
+            if known.is_replaceable || !is_answered {
+                known.read_by.get_or_insert(now.plus(READ_AT_LATEST_AFTER));
+            }
         }
-        let due = self.plan.read_ended(is_answered, now);
+        let due = self.plan.read_ended(&runs, is_answered, now);
         self.alarm = self.alarm.into_iter().chain(due).min();
     }
 
@@ -519,8 +522,7 @@ impl World {
             match answer {
                 Ok(true) if known.is_live(now) => {
                     known.asked_for(asked.at);
-                    if !known.is_replaceable && !self.being_read.iter().flatten().any(|being_read| being_read == which)
-                    {
+                    if !known.is_replaceable {
                         known.read_by.get_or_insert(now);
                     }
                 }
@@ -640,8 +642,8 @@ fn next_batch(plan: &mut Plan, clock: &ManualClock) -> Option<PlannedJob> {
         let now = Clock::from(clock).moment();
         match plan.next_step(now) {
             PlanStep::Do(PlannedJob::Cancel(_)) => {}
-            PlanStep::Do(PlannedJob::ReadStopRequests(_)) => {
-                plan.read_ended(true, now);
+            PlanStep::Do(PlannedJob::ReadStopRequests(runs)) => {
+                plan.read_ended(&runs, true, now);
             }
             PlanStep::Do(job) => return Some(job),
             PlanStep::SleepUntil(until) => {
@@ -761,13 +763,14 @@ fn a_run_that_an_operator_asked_to_stop_is_renewed_on_while_the_store_is_out() {
         PlanStep::Do(PlannedJob::ReadStopRequests(runs)) => runs,
         step => panic!("{step:?}"),
     };
-    assert_eq!(reads(&mut plan).len(), 2);
+    let read = reads(&mut plan);
+    assert_eq!(read.len(), 2);
     asked.ask_to_stop(None);
-    plan.read_ended(false, clock.moment()).expect("it is asked again"); // the store has answered for the first run only
+    plan.read_ended(&read, false, clock.moment()).expect("it is asked again"); // the store has answered for the first run only
     manual.advance(READ_AT_LATEST_AFTER);
     let again = reads(&mut plan);
     assert!(again.len() == 1 && Arc::ptr_eq(&again[0], &other));
-    assert_eq!(plan.read_ended(true, clock.moment()), None);
+    assert_eq!(plan.read_ended(&again, true, clock.moment()), None);
     assert!(
         next_batch(&mut plan, &manual)
             .is_some_and(|job| matches!(job, PlannedJob::Renew(due) if due.leases.len() == 2))

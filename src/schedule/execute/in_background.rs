@@ -19,20 +19,21 @@ pub(super) type PlannedRuns<'q, 'a> = Mutex<Peekable<slice::Iter<'q, &'a Planned
 ///
 /// This thread sends the requests to the store, and worker threads perform the runs. So a slow run delays no other run.
 /// A request contains the releases of runs that have ended, and admissions for as many runs as the workers have room
-/// for. If one of these runs has filters, or its pauses must be read, the releases are sent in a request of their own.
+/// for. If runs have filters, or pauses must be read, the releases are sent in a request of their own, because filters
+/// and reads may be slow.
 pub(super) fn run_in_background<'scope, 'a: 'scope>(planned: &PlannedRuns<'_, 'a>, scope: &'scope Scope<'scope, '_>) {
     let (mut request, mut workers) = (StoreRequest::default(), Workers::new(scope));
     let left = || lock(planned).len();
+    let have_checks = lock(planned).clone().any(|run| run.needs_check());
     let next = |request: &StoreRequest<'_>, room| lock(planned).next_if(|run| request.has_room_for(run, room)).copied();
     while let Some((room, ended)) = workers.wait(left().min(BATCH_SIZE)) {
         for run in ended {
             request.release(run);
         }
+        if have_checks {
+            request.ask();
+        }
         while let Some(run) = next(&request, room) {
-            // Filters and reads of pauses may be slow, so the leases of ended runs are released before them.
-            if run.needs_check() {
-                request.ask_for_releases();
-            }
             let pending = PendingRun::new(run);
             match pending.span.in_scope(|| run.check_before_store()) {
                 Err(reason) => request.refused.push((pending, reason)),
@@ -41,7 +42,7 @@ pub(super) fn run_in_background<'scope, 'a: 'scope>(planned: &PlannedRuns<'_, 'a
         }
         request.ask();
         // Start the ready runs first. A refused run calls observers, which may be slow.
-        request.ready.drain(..).for_each(|(pending, admitted)| workers.perform(pending.active(admitted)));
+        request.ready.drain(..).for_each(|run| workers.perform(run));
         request.refused.drain(..).for_each(|(pending, reason)| refuse_or_queue(pending, reason, scope));
     }
 }

@@ -99,7 +99,7 @@ fn run_when_admitted(pending: PendingRun<'_>, wait: impl FnOnce() -> Result<Admi
     match admitted.unwrap_or_else(panicked) {
         Ok(admitted) => {
             let mut request = StoreRequest::default();
-            request.ready.push((pending, admitted));
+            request.ready.push(pending.active(admitted));
             request.perform_here();
             request.ask();
         }

@@ -66,17 +66,16 @@ impl<'a> PendingRun<'a> {
 #[derive(Default)]
 pub(super) struct StoreRequest<'a> {
     batch: Batch,
-    /// The run of each release in the batch. `None`: the release of a claim whose task did not start. No run waits for
-    /// the answer to such a release.
-    releasing: Vec<Option<ActiveRun<'a>>>,
+    /// The run of each release in the batch.
+    releasing: Vec<ActiveRun<'a>>,
     /// The runs that request an admission.
     admitting: Vec<PendingRun<'a>>,
-    /// The releases of leases and claims that the store has just granted, but that no run uses.
+    /// The releases of granted leases and claims that no run uses.
     unused: Batch,
     /// One of the runs: the request goes to the store of this run. `None`: the request is empty.
     of: Option<&'a PlannedRun<'a>>,
     /// The runs that the loop may start now.
-    pub(super) ready: Vec<(PendingRun<'a>, AdmittedRun)>,
+    pub(super) ready: Vec<ActiveRun<'a>>,
     pub(super) refused: Vec<(PendingRun<'a>, SkipReason)>,
 }
 
@@ -87,17 +86,6 @@ impl<'a> StoreRequest<'a> {
         let runs = self.admitting.iter().map(|pending| pending.planned).chain([next]);
         let admissions: usize = runs.map(|run| run.event.protection.slots.len()).sum();
         self.admitting.len() + self.ready.len() < room && admissions <= BATCH_SIZE
-    }
-
-    /// Sends the releases without the admissions, if there are any releases. The terms of the admitted leases begin when
-    /// the other part of the request is sent.
-    pub(super) fn ask_for_releases(&mut self) {
-        if !self.releasing.is_empty() {
-            let admitting = mem::take(&mut self.admitting);
-            self.ask();
-            self.of = admitting.first().map(|pending| pending.planned);
-            self.admitting = admitting;
-        }
     }
 
     /// Returns whether this request can contain the admission of `run`: the request is empty, or goes to the run's
@@ -113,15 +101,14 @@ impl<'a> StoreRequest<'a> {
             self.of = Some(planned);
             self.admitting.push(pending);
         } else {
-            self.ready.push((pending, begin_run(planned, None, planned.context.began)));
+            self.ready.push(pending.active(begin_run(planned, None, planned.context.began)));
         }
     }
 
     /// Performs the ready runs on this thread, one after another, until their tasks and hooks have ended. Adds their
     /// releases to the request.
     pub(super) fn perform_here(&mut self) {
-        while let Some((pending, admitted)) = self.ready.pop() {
-            let mut run = pending.active(admitted);
+        while let Some(mut run) = self.ready.pop() {
             while run.perform() {
                 run = await_here(run);
             }
@@ -138,15 +125,14 @@ impl<'a> StoreRequest<'a> {
             && !ended.held.is_inherited()
         {
             self.of = Some(ended.planned);
-            self.batch.release(claim.clone());
-            self.releasing.push(None);
+            self.unused.release(claim.clone());
         }
         match lease {
             None => ended.conclude(None),
             Some((lease, minimum_hold)) => {
                 self.of = Some(ended.planned);
                 self.batch.add_release(lease, minimum_hold.filter(|_| !ended.is_unused()));
-                self.releasing.push(Some(ended));
+                self.releasing.push(ended);
             }
         }
     }
@@ -161,14 +147,14 @@ impl<'a> StoreRequest<'a> {
         let answered = clock.moment();
         // The renewal of the granted leases begins first, because the observers of a release may be slow.
         self.take_answers(answered);
-        self.conclude_releases();
-        self.batch.clear();
-        // Unused grants, for example those that came too late, are released before any run starts.
+        // Unused grants, for example those that came too late, are released before any run starts or is skipped.
         if !self.unused.is_empty() {
             context.outages.carry_out(store, &mut self.unused);
             self.unused.log_releases();
             self.unused.clear();
         }
+        self.conclude_releases();
+        self.batch.clear();
     }
 
     /// Adds the admissions right before the request is sent, because the terms of their leases begin now.
@@ -192,7 +178,7 @@ impl<'a> StoreRequest<'a> {
                 decide(planned, answer, answered, planned.event.protection.on_outage, &mut self.unused)
             });
             match decision {
-                Ok(admitted) => self.ready.push((pending, admitted)),
+                Ok(admitted) => self.ready.push(pending.active(admitted)),
                 Err(reason) => self.refused.push((pending, reason)),
             }
         }
@@ -200,14 +186,9 @@ impl<'a> StoreRequest<'a> {
 
     /// Records the results of the released runs.
     fn conclude_releases(&mut self) {
-        for (at, run) in self.releasing.drain(..).enumerate() {
-            match run {
-                Some(mut run) => {
-                    let release = run.span.in_scope(|| self.batch.take_release(at));
-                    run.conclude(Some(release));
-                }
-                None => drop(self.batch.take_release(at)),
-            }
+        for (at, mut run) in self.releasing.drain(..).enumerate() {
+            let release = run.span.in_scope(|| self.batch.take_release(at));
+            run.conclude(Some(release));
         }
     }
 }

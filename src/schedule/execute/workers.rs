@@ -64,7 +64,13 @@ impl<'scope, 'env, 'a: 'scope> Workers<'scope, 'env, 'a> {
             if room == 0 && self.ended.is_empty() {
                 // Without workers, this thread performs one run after another. The lease of a run is released before
                 // the next run starts.
-                if most_threads > 0 || !self.perform_here() {
+                if most_threads == 0
+                    && let Ok(mut run) = self.pool.queued.try_recv()
+                {
+                    self.unfinished -= 1;
+                    run.perform();
+                    self.take_back(*run);
+                } else {
                     self.awaited.hears_within(patience, &self.performed);
                 }
                 continue;
@@ -89,15 +95,6 @@ impl<'scope, 'env, 'a: 'scope> Workers<'scope, 'env, 'a> {
         self.unfinished += 1;
         let _ = self.queue.send(Box::new(run)); // The pool has a receiver, so this can't fail.
         self.pool.grow();
-    }
-
-    /// Performs a queued run on this thread, because there are no workers. `false`: the queue is empty.
-    fn perform_here(&mut self) -> bool {
-        let Ok(mut run) = self.pool.queued.try_recv() else { return false };
-        self.unfinished -= 1;
-        run.perform();
-        self.take_back(*run);
-        true
     }
 
     /// Takes back a run from a worker. If the run has not ended, starts its future or its wait.
@@ -153,7 +150,7 @@ impl<'scope, 'a: 'scope> Pool<'scope, '_, 'a> {
     fn work(self: &Arc<Self>) {
         for mut run in &self.queued {
             self.idle.fetch_sub(1, SeqCst);
-            let _ = contain(|| self.grow()); // A subscriber of `tracing` may panic.
+            self.grow();
             run.perform();
             self.idle.fetch_add(1, SeqCst); // Before `send`, because the loop may then queue a run at once.
             let _ = self.performed.send(run); // The loop has the receiver, unless it panicked.
@@ -175,7 +172,7 @@ pub(super) fn start_thread<'scope>(
     })
 }
 
-/// Logs that background events have fewer threads. A panic of a subscriber of `tracing` has no effect.
+/// Logs that background events have fewer threads.
 pub(super) fn log_fewer_threads(error: &io::Error) {
-    let _ = contain(|| trace::no_thread("background events", "they run on fewer threads", error));
+    trace::no_thread("background events", "they run on fewer threads", error);
 }

@@ -6,7 +6,7 @@ use crate::base::error::{MutexError, debug_as_display};
 use crate::base::escape::Quoted;
 use crate::lease::name::InvalidName;
 use crate::schedule::schedule::registry::UnknownEvent;
-use crate::time::clock::shown::{Rfc3339, to_the_second};
+use crate::time::clock::shown::to_the_second;
 
 /// The largest number of characters in the reason for a pause.
 pub(crate) const LONGEST_REASON: usize = 200;
@@ -65,17 +65,12 @@ pub enum PauseError {
         /// The end that the caller passed.
         until: DateTime<Utc>,
     },
-    /// The store can neither break nor shorten its leases, so the pause can only end by itself.
+    /// The store can't break a lease, so the pause can only end by itself.
     #[error(
-        "the store can't end a pause early{}: for this, it needs `break_lease`, or both `extend` and `held`; to run \
-         events during the pause, run them by hand, or give the schedule another name",
-        until.map(|until| format!(", before {}", Rfc3339(until))).unwrap_or_default()
+        "this store can't break a lease, so a pause can't end early: to run events during the pause, run them by hand, \
+         or give the schedule another name"
     )]
-    #[non_exhaustive]
-    CannotEnd {
-        /// The end of the pause, if the store knows it.
-        until: Option<DateTime<Utc>>,
-    },
+    CannotEnd,
     /// The store did not answer, or can't keep a pause.
     #[error(transparent)]
     Store(#[from] MutexError),

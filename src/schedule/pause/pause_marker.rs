@@ -31,24 +31,13 @@ impl Schedule {
     /// Ends the pause with this marker. `false`: there was no pause.
     pub(super) fn end_pause(&self, mark: &MutexName) -> Result<bool, PauseError> {
         let was_paused = match self.store.mutex.break_lease(mark) {
-            Err(error) if error.is_unsupported() => self.end_pause_soon(mark)?,
+            Err(error) if error.is_unsupported() => return Err(PauseError::CannotEnd),
             held => held?.is_some(),
         };
         if was_paused {
             self.observers.tell(about(mark), &Step::Resumed { schedule: mark.mutex() });
         }
         Ok(was_paused)
-    }
-
-    /// Shortens the pause to a millisecond, for a store that can't break leases.
-    fn end_pause_soon(&self, mark: &MutexName) -> Result<bool, PauseError> {
-        let paused = self.find_pause(mark)?;
-        if paused.is_none() {
-            return Ok(false);
-        }
-        let moved = self.move_end_of_pause(mark, Term::MIN).map_err(PauseError::Store)?;
-        let until = paused.and_then(|pause| Some(pause.holder()?.until()));
-        moved.ok_or(PauseError::CannotEnd { until })
     }
 
     /// Reads the pause with this marker. `None`: the store does not have the marker.

@@ -160,21 +160,20 @@ pub(crate) fn write_markers<'e>(events: impl Iterator<Item = &'e Definition>, co
         let catch_up = event.catch_up.as_ref().filter(|catch_up| !catch_up.has_marker(clock))?;
         Some((&event.store, catch_up, catch_up.marker.as_ref()?))
     });
-    let mut unknown: Vec<_> = all.collect();
-    while let Some((store, ..)) = unknown.first().copied() {
-        let (these, others) = unknown.into_iter().partition::<Vec<_>, _>(|(of, ..)| of.id == store.id);
-        for these in these.chunks(BATCH_SIZE) {
+    let unknown: Vec<_> = all.collect();
+    for store in context.schedule.stores() {
+        let of_store: Vec<_> = unknown.iter().filter(|(of, ..)| of.id == store.id).collect();
+        for these in of_store.chunks(BATCH_SIZE) {
             let mut batch = Batch::new();
             for (.., marker) in these {
                 batch.admit(marker_admission(marker, context));
             }
-            context.outages.carry_out(store, &mut batch);
+            context.outages.carry_out(&store, &mut batch);
             for ((_, catch_up, _), slot) in these.iter().zip(batch.admissions()) {
                 if let Some(Ok(_)) = slot.answer() {
                     catch_up.confirm_marker(clock);
                 }
             }
         }
-        unknown = others;
     }
 }

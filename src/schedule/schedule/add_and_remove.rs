@@ -172,13 +172,9 @@ impl Schedule {
         if keep > limit {
             return Ok(());
         }
-        let log = match keep {
-            0 => "the schedule keeps no log of runs".to_owned(),
-            _ => format!("the log of the schedule keeps {keep} runs"),
-        };
         Err(AddErrorKind::Missing.because(format_args!(
-            "it has a `pause_on_failure({limit})`, and {log}: call `schedule.with_run_log(..)` with more than {limit} before \
-             `add`"
+            "it has a `pause_on_failure({limit})`, and the log of the schedule keeps {keep} runs: call \
+             `schedule.with_run_log(..)` with more than {limit} before `add`"
         )))
     }
 

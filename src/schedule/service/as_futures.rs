@@ -2,12 +2,11 @@
 //! blocked runtime does not delay the call.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Arc, Mutex};
+use std::sync::mpsc;
 
 use chrono::{DateTime, Utc};
 use tokio::sync::oneshot;
 
-use crate::base::lock::lock;
 use crate::base::threads;
 use crate::hold::renewal_thread::RenewalThread;
 use crate::observe::tell::trace;
@@ -130,22 +129,20 @@ impl Drop for CancelOnDrop {
 /// Makes a call on a separate thread, or on this thread if the system has no thread for the call. If the future is
 /// dropped, the call continues.
 pub(crate) async fn on_a_thread<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> T {
-    let (answer, answered) = oneshot::channel();
-    let call = Arc::new(Mutex::new(Some(call)));
-    let take = |call: &Mutex<Option<_>>| lock(call).take();
-    let on_thread = {
-        let call = Arc::clone(&call);
-        // If the future was dropped, nothing receives the answer.
-        move || drop(answer.send(catch_unwind(AssertUnwindSafe(|| take(&call).map(|call| call())))))
+    let ((give, given), (answer, answered)) = (mpsc::channel(), oneshot::channel());
+    let on_thread = move || {
+        if let Ok(call) = given.recv() {
+            let _ = answer.send(catch_unwind(AssertUnwindSafe(call))); // A dropped future receives no answer.
+        }
     };
     if let Err(error) = threads::start("soloist-call", on_thread) {
         trace::no_thread("a call", "the runtime waits for the call", &error);
-        let call = take(&call).expect("no thread has taken it");
         return call();
     }
+    let _ = give.send(call); // The thread waits for the call.
     match answered.await {
-        Ok(Ok(Some(answer))) => answer,
+        Ok(Ok(answer)) => answer,
         Ok(Err(panic)) => resume_unwind(panic),
-        Ok(Ok(None)) | Err(_) => unreachable!("the thread makes the call, and answers"),
+        Err(_) => unreachable!("the thread makes the call, and answers"),
     }
 }
