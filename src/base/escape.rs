@@ -84,27 +84,6 @@ pub(crate) fn decoded_text(text: &str) -> Option<String> {
     String::from_utf8(percent_decoded(text)?).ok()
 }
 
-/// Returns the message for a URL that begins or ends with a space, or has something else in front of its scheme. Such a
-/// URL often comes from a file of settings. `None`: the URL has nothing like this around it.
-pub(crate) fn surplus_around(url: &str) -> Option<&'static str> {
-    let is_of_scheme = |char: char| char.is_ascii_alphanumeric() || "+-.".contains(char);
-    let in_front = url.split_once(":/").map(|(in_front, _)| in_front.trim_end_matches(is_of_scheme));
-    let has_prefix = in_front.is_some_and(|text| !text.is_empty() && !text.ends_with('/'));
-    if url.trim() != url {
-        Some("begins or ends with a space or a line end: leave it out; in a path or a password, write %20 for a space")
-    } else if url.starts_with(['"', '\'', '`']) {
-        Some("begins with a quote: leave the quotes out")
-    } else if url.starts_with(['$', '%', '{', '<']) {
-        Some(
-            "begins as a placeholder does, and nothing replaces it: write the url itself, or pass the value of the variable",
-        )
-    } else if has_prefix {
-        Some("has something in front of its scheme, as in `NAME=redis://host`: leave it out")
-    } else {
-        None
-    }
-}
-
 const NO_TEXT: &str = "an error without a text";
 
 /// The greatest number of sources in a text.

@@ -16,8 +16,7 @@ use super::redis::RedisMutex;
 #[cfg(feature = "cli")]
 use crate::base::error::MutexError;
 use crate::base::error::{BoxError, debug_as_display};
-use crate::base::escape::{percent_decoded, surplus_around};
-use crate::base::similar::did_you_mean;
+use crate::base::escape::percent_decoded;
 
 /// Opens the store that `url` names.
 ///
@@ -69,8 +68,8 @@ use crate::base::similar::did_you_mean;
 /// # }
 /// ```
 pub fn connect(url: &str) -> Result<Arc<dyn EventMutex>, ConnectError> {
-    let (scheme, rest) = split_scheme(url)?;
-    match kind_of(&scheme)? {
+    let (scheme, kind, rest) = split_scheme(url)?;
+    match kind {
         "memory" if matches!(rest, "" | "//") => Ok(Arc::new(MemoryMutex::new())),
         "memory" => Err(refused("the url of a store in memory is `memory:`, with nothing after the colon")),
         "file" => Ok(Arc::new(FileMutex::in_dir(directory(rest)?).map_err(refused)?)),
@@ -99,8 +98,8 @@ pub(crate) struct DatabaseTables {
 impl DatabaseTables {
     /// Returns the tables of the store that `url` names, without connecting to the store.
     pub(crate) fn of(url: &str) -> Result<Self, ConnectError> {
-        let (scheme, _) = split_scheme(url)?;
-        match kind_of(&scheme)? {
+        let (scheme, kind, _) = split_scheme(url)?;
+        match kind {
             #[cfg(feature = "mysql")]
             "mysql" => {
                 let store = MysqlMutex::new(url).map_err(refused)?;
@@ -123,7 +122,7 @@ impl DatabaseTables {
 ///
 /// ```
 /// let error = soloist::connect("/var/lib/myapp/locks").unwrap_err();
-/// assert_eq!(error.to_string(), "the url of a store has no scheme; did you mean file:/var/lib/myapp/locks");
+/// assert!(error.to_string().starts_with("the url of a store does not begin with a scheme: write one such as file:/var/"));
 /// ```
 #[derive(Clone, thiserror::Error)]
 #[error(transparent)]
@@ -154,30 +153,8 @@ const KINDS: [(&str, &[&str]); 6] = [
     ("postgres", &["postgres", "postgresql"]),
 ];
 
-/// Returns the schemes of all stores as the text of a message.
-fn all_schemes() -> String {
-    KINDS.map(|(_, schemes)| schemes).concat().join(", ")
-}
-
-fn kind_of(scheme: &str) -> Result<&'static str, ConnectError> {
-    let found = KINDS.iter().find(|(_, schemes)| schemes.contains(&scheme));
-    let instead = || match scheme {
-        "valkey" => "a Valkey server is reached by redis://host:6379/0".to_owned(),
-        "valkeys" => "a Valkey server is reached by rediss://host:6379/0".to_owned(),
-        "redis+socket" => "a socket of Redis is reached by redis+unix:///run/redis.sock".to_owned(),
-        "pgsql" | "psql" => "a PostgreSQL server is reached by postgres://user:password@host:5432/database".to_owned(),
-        "redis+tls" | "redis+ssl" => "a Redis server with TLS is reached by rediss://host:6379/0".to_owned(),
-        "tcp" => "write the kind of the server: redis://, mysql:// or postgres://".to_owned(),
-        _ => {
-            let similar =
-                |scheme: &str| did_you_mean(scheme, KINDS.iter().flat_map(|(_, schemes)| schemes.iter().copied()));
-            // `postgresql+psycopg2` of other libraries names a driver.
-            let without_driver = || similar(scheme.split('+').next()?);
-            let all = || format!("the schemes are {}", all_schemes());
-            similar(scheme).or_else(without_driver).unwrap_or_else(all)
-        }
-    };
-    found.map(|(kind, _)| *kind).ok_or_else(|| refused(format!("no store has the scheme {scheme}; {}", instead())))
+fn kind_of(scheme: &str) -> Option<&'static str> {
+    KINDS.iter().find(|(_, schemes)| schemes.contains(&scheme)).map(|(kind, _)| *kind)
 }
 
 fn not_built_in(scheme: &str, feature: &str) -> ConnectError {
@@ -186,68 +163,35 @@ fn not_built_in(scheme: &str, feature: &str) -> ConnectError {
     ))
 }
 
-/// Returns the URL that the user may have meant, if `text` is the name of a store, an absolute path, or a host with the
-/// default port of a server. Returns `None` for other texts. Other texts may contain a password, so no message repeats
-/// them.
-fn meant(text: &str) -> Option<String> {
-    let example = match text {
-        "memory" => "memory:",
-        "file" => "file:/var/lib/myapp/locks",
-        "redis" | "valkey" => "redis://host:6379/0",
-        "mysql" | "mariadb" => "mysql://user:password@host:3306/database",
-        "postgres" | "postgresql" => "postgres://user:password@host:5432/database",
-        _ => "",
+/// Returns the scheme in lower case, the kind of store, and the text after the colon.
+fn split_scheme(url: &str) -> Result<(String, &'static str, &str), ConnectError> {
+    if url.trim() != url {
+        return Err(refused("the url of a store begins or ends with a space or a line end: leave it out"));
+    }
+    let (scheme, rest) = url.split_once(':').unwrap_or_default();
+    let scheme = scheme.to_ascii_lowercase();
+    if let Some(kind) = kind_of(&scheme) {
+        return Ok((scheme, kind, rest));
+    }
+    // In `app:password@host/database`, the text before the colon is the name of a user, and no message shows it.
+    let is_scheme = (rest.starts_with("//") || !rest.contains('@'))
+        && scheme.starts_with(|first: char| first.is_ascii_alphabetic())
+        && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
+    let what = if is_scheme {
+        format!("no store has the scheme {scheme}")
+    } else {
+        "the url of a store does not begin with a scheme: write one such as file:/var/lib/myapp/locks".to_owned()
     };
-    if !example.is_empty() {
-        return Some(example.to_owned());
-    }
-    if text.starts_with('/') && !text.starts_with("//") && !text.contains(['@', '?', '#', '%']) {
-        return Some(format!("file:{text}"));
-    }
-    let (host, port) = text.split_once(':').filter(|(host, _)| !host.contains(['@', '/', '?', '%']))?;
-    // A comma is in front of the options in a connection string of .NET.
-    match port.split(['/', ',']).next().unwrap_or_default() {
-        "6379" => Some(format!("redis://{host}:6379/0")),
-        "3306" => Some(format!("mysql://user:password@{host}:3306/database")),
-        "5432" => Some(format!("postgres://user:password@{host}:5432/database")),
-        _ => None,
-    }
-}
-
-/// Returns the scheme in lower case, and the text after the colon.
-fn split_scheme(url: &str) -> Result<(String, &str), ConnectError> {
-    if let Some(around) = surplus_around(url).filter(|_| !url.trim().is_empty()) {
-        return Err(refused(format!("the url of a store {around}")));
-    }
-    let well_formed = |scheme: &str| {
-        scheme.starts_with(|first: char| first.is_ascii_alphabetic())
-            && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
-    };
-    // In `app:password@host/database`, the text before the colon is the name of a user.
-    let is_user = |name: &str, rest: &str| {
-        rest.contains('@') && !rest.starts_with("//") && !KINDS.iter().any(|(_, schemes)| schemes.contains(&name))
-    };
-    match url.split_once(':') {
-        Some((scheme, rest)) if well_formed(scheme) && meant(url).is_none() && !is_user(scheme, rest) => {
-            Ok((scheme.to_ascii_lowercase(), rest))
-        }
-        _ => {
-            if url.trim().is_empty() {
-                return Err(refused("the url of a store is empty: write one such as file:/var/lib/myapp/locks"));
-            }
-            let known = || format!("write one such as file:/var/lib/myapp/locks; the schemes are {}", all_schemes());
-            let instead = meant(url).map_or_else(known, |url| format!("did you mean {url}"));
-            Err(refused(format!("the url of a store has no scheme; {instead}")))
-        }
-    }
+    let schemes = KINDS.map(|(_, schemes)| schemes).concat().join(", ");
+    Err(refused(format!("{what}; the schemes are {schemes}")))
 }
 
 /// Returns the directory of the file store that `url` names, if this directory does not exist yet. Otherwise returns
 /// `None`.
 #[cfg(feature = "cli")]
 pub(crate) fn missing_directory(url: &str) -> Option<PathBuf> {
-    let (scheme, rest) = split_scheme(url).ok()?;
-    let directory = if scheme == "file" { directory(rest).ok()? } else { return None };
+    let (_, kind, rest) = split_scheme(url).ok()?;
+    let directory = if kind == "file" { directory(rest).ok()? } else { return None };
     (!directory.exists()).then_some(directory)
 }
 
@@ -257,21 +201,11 @@ fn directory(rest: &str) -> Result<PathBuf, ConnectError> {
                    and # as %23";
         return Err(refused(why));
     }
-    let path = match rest.strip_prefix("//").map(|rest| rest.split_at(rest.find('/').unwrap_or(rest.len()))) {
-        Some((host, path)) if matches!(host, "" | "localhost") || path.is_empty() => path,
-        Some((host, path)) => {
-            let is_path = !rest.contains(['@', '%']);
-            let instead = if is_path { format!("/{host}{path}") } else { "/path".to_owned() };
-            let why = format!("the url of a file store names a host after its //; did you mean file:{instead}");
-            return Err(refused(why));
-        }
-        None => rest,
-    };
+    let path = rest.strip_prefix("//").map_or(rest, |rest| rest.strip_prefix("localhost").unwrap_or(rest));
     if path.trim_start_matches('/').is_empty() || !path.starts_with('/') {
-        let of_shell = if path.starts_with(['$', '~']) { "; only a shell replaces a `$` or a `~`" } else { "" };
-        return Err(refused(format!(
-            "the url of a file store needs an absolute path to a folder of its own: write file:/var/lib/myapp/locks{of_shell}"
-        )));
+        return Err(refused(
+            "the url of a file store needs an absolute path to a folder of its own: write file:/var/lib/myapp/locks",
+        ));
     }
     let why = "the path in the url of a store has a % that is not followed by two hexadecimal digits";
     path_of(percent_decoded(path).ok_or_else(|| refused(why))?)

@@ -58,7 +58,7 @@ fn a_url_that_opens_no_store_is_told_why() {
     {
         let said = refused(&format!("{scheme}://h/b?password=secret"));
         if cfg!(all(feature = "mysql", feature = "postgres")) {
-            assert!(said.starts_with(&format!("the url of a {feature} server has ")) && !said.contains("secret"));
+            assert!(said.starts_with(&format!("the url of a {feature} server ")), "{said}");
         } else {
             assert_eq!(
                 said,
@@ -68,36 +68,25 @@ fn a_url_that_opens_no_store_is_told_why() {
             );
         }
     }
-    let empty = "the url of a store is empty: write one such as file:/var/lib/myapp/locks";
-    assert_eq!([refused(""), refused(" ")], [empty; 2]);
-    let space = "the url of a store begins or ends with a space or a line end: leave it out; in a path or a password, write %20 for a space";
-    let quote = "the url of a store begins with a quote: leave the quotes out";
-    for url in [" redis://:secret@h", "redis://:secret@h ", "file:/var/locks\n", "\tmemory:"] {
+    let space = "the url of a store begins or ends with a space or a line end: leave it out";
+    for url in [" ", " redis://:secret@h", "redis://:secret@h ", "file:/var/locks\n", "\tmemory:"] {
         assert_eq!(refused(url), space, "{url}");
     }
-    for url in ["\"file:/secret\"", "'memory:'"] {
-        assert_eq!(refused(url), quote, "{url}");
-    }
-    let placeholder = "the url of a store begins as a placeholder does, and nothing replaces it: write the url itself, or pass the value of the variable";
-    for url in ["${REDIS_URL}", "$REDIS_URL", "%REDIS_URL%", "{{ url }}", "<redis://:secret@h>"] {
-        assert_eq!(refused(url), placeholder, "{url}");
-    }
-    let in_front = "the url of a store has something in front of its scheme, as in `NAME=redis://host`: leave it out";
-    for url in [
-        "DATABASE_URL=postgres://u:secret@h/app",
-        "export STORE=\"file:/secret\"",
-        "STORE=file:/secret",
-        "url: redis://:secret@h",
-        "redis-cli -u redis://:secret@h",
-        "jdbc:postgresql://u:secret@h/app",
-    ] {
-        assert_eq!(refused(url), in_front, "{url}");
-    }
     let no_scheme = format!(
-        "the url of a store has no scheme; write one such as file:/var/lib/myapp/locks; the schemes are {known}"
+        "the url of a store does not begin with a scheme: write one such as file:/var/lib/myapp/locks; the schemes are {known}"
     );
     for url in [
+        "",
+        "\"file:/secret\"",
+        "${REDIS_URL}",
+        "<redis://:secret@h>",
+        "DATABASE_URL=postgres://u:secret@h/app",
+        "export STORE=\"file:/secret\"",
+        "url: redis://:secret@h",
+        "jdbc:postgresql://u:secret@h/app",
         "locks",
+        "/var/locks",
+        "/var/a:/b",
         "host=db password=secret",
         "//user:secret@host/a",
         "/a?password=secret",
@@ -107,33 +96,13 @@ fn a_url_that_opens_no_store_is_told_why() {
     ] {
         assert_eq!(refused(url), no_scheme, "{url}");
     }
-    for (url, meant) in [
-        ("/var/locks", "file:/var/locks"),
-        ("/var/a:/b", "file:/var/a:/b"),
-        ("memory", "memory:"),
-        ("redis", "redis://host:6379/0"),
-        ("postgres", "postgres://user:password@host:5432/database"),
-        ("localhost:6379", "redis://localhost:6379/0"),
-        ("localhost:6379/1", "redis://localhost:6379/0"),
-        ("localhost:6379,password=secret,ssl=False", "redis://localhost:6379/0"),
-        ("db.example:3306", "mysql://user:password@db.example:3306/database"),
-        ("db.example:5432/app", "postgres://user:password@db.example:5432/database"),
+    for (url, scheme) in [
+        ("localhost:6379", "localhost"),
+        ("mysql2://user:secret@h", "mysql2"),
+        ("Redis-Sentinel://user:secret@h", "redis-sentinel"),
+        ("consul:", "consul"),
     ] {
-        assert_eq!(refused(url), format!("the url of a store has no scheme; did you mean {meant}"), "{url}");
-    }
-    for (scheme, instead) in [
-        ("redis-sentinel", "did you mean `redis+sentinel` or `rediss+sentinel`?"),
-        ("unix", "did you mean `redis+unix`?"),
-        ("mysql2", "did you mean `mysql`?"),
-        ("redis+tls", "a Redis server with TLS is reached by rediss://host:6379/0"),
-        ("postgresql+psycopg2", "did you mean `postgresql`?"),
-        ("valkey", "a Valkey server is reached by redis://host:6379/0"),
-        ("redis+socket", "a socket of Redis is reached by redis+unix:///run/redis.sock"),
-        ("pgsql", "a PostgreSQL server is reached by postgres://user:password@host:5432/database"),
-        ("tcp", "write the kind of the server: redis://, mysql:// or postgres://"),
-    ] {
-        let said = format!("no store has the scheme {scheme}; {instead}");
-        assert_eq!(refused(&format!("{scheme}://user:secret@h")), said);
+        assert_eq!(refused(url), format!("no store has the scheme {scheme}; the schemes are {known}"), "{url}");
     }
 }
 
@@ -142,20 +111,19 @@ fn a_url_that_is_not_a_plain_path_is_refused() {
     assert_eq!(refused("memory:a"), "the url of a store in memory is `memory:`, with nothing after the colon");
     let relative =
         "the url of a file store needs an absolute path to a folder of its own: write file:/var/lib/myapp/locks";
-    for url in ["file:", "file:locks", "file:./locks", "file://", "file://locks", "file:/", "file:///"] {
+    for url in [
+        "file:",
+        "file:locks",
+        "file:./locks",
+        "file:$HOME/locks",
+        "file://",
+        "file://server/locks",
+        "file://user:secret@server/locks",
+        "file:/",
+        "file:///",
+    ] {
         assert_eq!(refused(url), relative, "{url}");
     }
-    for url in ["file:$HOME/locks", "file:~/locks"] {
-        assert_eq!(refused(url), format!("{relative}; only a shell replaces a `$` or a `~`"), "{url}");
-    }
-    assert_eq!(
-        refused("file://server/locks"),
-        "the url of a file store names a host after its //; did you mean file:/server/locks"
-    );
-    assert_eq!(
-        refused("file://user:secret@server/locks"),
-        "the url of a file store names a host after its //; did you mean file:/path"
-    );
     assert_eq!(
         refused("file:/locks?mode=secret"),
         "the url of a file store has no options: give each application its own folder; in a path, write ? as %3F and # \
@@ -208,8 +176,7 @@ fn a_store_on_a_server_is_not_asked_for_anything_when_it_is_opened() {
             scope.spawn(move || opens_and_gets_no_answer(url));
         }
     });
-    let wrong = "the url of a redis server has a database that is not a number: write redis://host:6379/0; the name of an \
-                 application is ?prefix=NAME; in a password, write %2F for a / and %40 for an @";
+    let wrong = "the url of a redis server is not well-formed: write redis://user:password@host:6379/0";
     assert_eq!(refused("redis://h/secret"), wrong);
 }
 
@@ -240,30 +207,29 @@ fn certificates_that_have_no_effect_or_are_a_path_are_refused() {
         (build!(PostgresMutex), "postgres://u@h/app", "postgres://u@h/app?sslmode=require", "?sslmode=require"),
     ];
     let path = "/etc/ssl/ca.pem";
-    let instead = "pass the contents of a PEM file, as in `std::fs::read(\"ca.pem\")?`, and not its path";
-    let no_certificate = |method: &str| format!("`{method}(..)`: there is no certificate in the PEM: {instead}");
     for (build, plain, encrypted, tls) in stores {
         let refused = |url: &str, pem: &str, key: Option<&str>| build(url, pem, key).unwrap_err().to_string();
-        let no_item = |method: &str, item: &str, instead: &str| {
-            format!("`{method}(..)`: there is no {item} in the PEM: {instead}")
+        let no_item = |method: &str, item: &str| {
+            format!(
+                "`{method}(..)`: there is no readable {item}: pass the contents of a PEM file and not its path; certificates \
+                 come first, then the key, which must not be encrypted"
+            )
         };
-        let only_a_key = "it has only other items, such as keys: pass the certificate of the authority";
-        assert_eq!(refused(encrypted, KEY, None), no_item("root_certificates", "certificate", only_a_key));
-        let one_line = PEM.replace('\n', "\\n");
-        let damaged = "it is damaged: pass the whole file, with its line ends";
-        assert_eq!(refused(encrypted, &one_line, None), no_item("root_certificates", "certificate", damaged));
-        let exchanged = "pass the chain of certificates first, and the key second";
-        for (pem, key, item) in [(KEY, PEM, "private key"), (PEM, PEM, "private key"), (KEY, KEY, "certificate")] {
-            assert_eq!(refused(encrypted, pem, Some(key)), no_item("client_certificate", item, exchanged));
+        for pem in [KEY, &PEM.replace('\n', "\\n"), path] {
+            assert_eq!(refused(encrypted, pem, None), no_item("root_certificates", "certificate"));
         }
-        let locked = "it has an encrypted key: decrypt it, for example with `openssl pkey`";
-        for key in [KEY.replace("PRIVATE", "ENCRYPTED PRIVATE"), KEY.replace("AAAA", "Proc-Type: 4,ENCRYPTED\n\nAAAA")]
-        {
-            assert_eq!(refused(encrypted, PEM, Some(&key)), no_item("client_certificate", "private key", locked));
+        let locked = KEY.replace("PRIVATE", "ENCRYPTED PRIVATE");
+        for (pem, key, item) in [
+            (KEY, PEM, "private key"),
+            (PEM, PEM, "private key"),
+            (KEY, KEY, "certificate"),
+            (PEM, &locked, "private key"),
+            (PEM, &KEY.replace("AAAA", "Proc-Type: 4,ENCRYPTED\n\nAAAA"), "private key"),
+            (path, KEY, "certificate"),
+            (PEM, path, "private key"),
+        ] {
+            assert_eq!(refused(encrypted, pem, Some(key)), no_item("client_certificate", item));
         }
-        assert_eq!(refused(encrypted, path, None), no_certificate("root_certificates"));
-        assert_eq!(refused(encrypted, path, Some(KEY)), no_certificate("client_certificate"));
-        assert_eq!(refused(encrypted, PEM, Some(path)), no_item("client_certificate", "private key", instead));
         for (key, method) in [(None, "root_certificates"), (Some(KEY), "client_certificate")] {
             let no_effect = format!(
                 "`{method}(..)` has no effect, because the connection to another host is not encrypted: use TLS, with {tls} in \
@@ -280,55 +246,41 @@ fn certificates_that_have_no_effect_or_are_a_path_are_refused() {
 #[cfg(all(feature = "redis-tls", feature = "mysql-tls", feature = "postgres-tls"))]
 #[test]
 fn the_urls_of_all_servers_are_refused_for_the_same_reasons() {
-    let checked = "the url asks for TLS already, and the certificate of a server is always checked: pass the certificate of its \
-                   authority to `root_certificates(..)` of the builder, or install it on this machine. It takes `";
-    for (kind, place, tls) in [
-        ("redis", "redis://h", "rediss://:secret@h?"),
-        ("mysql", "mysql://u:secret@h/app", "mysql://u:secret@h/app?ssl-mode=REQUIRED&"),
-        ("postgres", "postgres://u:secret@h/app", "postgres://u:secret@h/app?sslmode=require&"),
-    ] {
-        let says = |url: String, why: &str| {
-            assert_eq!(refused(&url), format!("the url of a {kind} server {why}"), "{url}");
-        };
-        let second = "has a second ?: & separates options; in a password or a value, write %3F for a ?";
-        for options in ["timeout=2s?secret=1", "timeout=2s&table=a?secret"] {
-            says(format!("{place}?{options}"), second);
+    for kind in ["redis", "mysql", "postgres"] {
+        for url in [
+            "u:secret@h/0?timeout=2s?secret=1",
+            "u:secret@h/0?timeout=2s;table=secret",
+            "u:secret@h/0,postgres://u:secret@h/app",
+            "u:secret@$(DB_HOST)/0",
+            "u:secret@${DB_HOST}:7000/0",
+            "u:secret@tcp(127.0.0.1:3306)/0",
+            "u:secret@h:7000,ssl=secret/0",
+            "u:secret@h/0&table=secret",
+            "u:secret@h&timeout=2s&table=secret",
+            "u:sec/ret@h/0",
+            "u:sec?ret@h/0",
+            "u:sec#ret@h/0",
+            "u:sec@ret@h/0",
+        ] {
+            let said = refused(&format!("{kind}://{url}"));
+            let start =
+                format!("the url of a {kind} server has a character that can't stand there: write {kind}://user:");
+            assert!(said.starts_with(&start) && said.ends_with("%3F for a ?, and so on"), "{said}");
         }
-        let no_brackets = "has an IPv6 address without brackets: write it as [::1], and the port behind the brackets";
-        for host in ["::1", "::1:6379", "u:secret@fe80::1:65000", "2001:db8:0:0:0:0:0:1:6379", "[::1],::1"] {
-            says(format!("{kind}://{host}/0"), no_brackets);
+        for host in ["::1", "::1:6379", "u:secret@fe80::1:65000", "2001:db8:0:0:0:0:0:1:6379"] {
+            refused(&format!("{kind}://{host}/0"));
         }
         for host in ["[::1]", "[::1]:7000", "127.0.0.1:7000"] {
             connect(&format!("{kind}://u:secret@{host}/0")).unwrap();
         }
-        let two = "has a second url in it: a store has one url, in which a comma separates the hosts; in a password, write %2F for a /";
-        for other in ["redis://:secret@h", "postgres://u:secret@h/app"] {
-            says(format!("{place},{other}"), two);
-            says(format!("{place};{other}"), two);
-        }
-        let form = "with the host itself in the place of a variable; in a password, write %2F for a /";
-        for host in ["$(DB_HOST)", "${DB_HOST}:7000", "tcp(127.0.0.1:3306)", "<host>", "h:7000,ssl=secret"] {
-            let said = refused(&format!("{kind}://u:secret@{host}/0"));
-            let start = format!(
-                "the url of a {kind} server has a host with $, =, a bracket and the like: write {kind}://user:"
-            );
-            assert!(said.starts_with(&start) && said.ends_with(form), "{said}");
-        }
-        let no_question_mark = "has a & in front of its first option: write ? there, and & between two options; in a path, write \
-                                %26 for a &";
-        says(format!("{kind}://u:secret@h/0&table=secret"), no_question_mark);
-        says(format!("{kind}://u:secret@h&timeout=2s&table=secret"), no_question_mark);
         let said = refused(&format!("{kind}:host=127.0.0.1;user=secret"));
-        assert!(
-            said.starts_with(&format!("the url of a {kind} server is not well-formed: write {kind}://user:")),
-            "{said}"
-        );
+        let start = format!("the url of a {kind} server is not well-formed: write {kind}://user:");
+        assert!(said.starts_with(&start), "{said}");
         // A password may have any of these characters.
         connect(&format!("{kind}://u:s$ec(r)e{{t}}<=>&a=b@h/0")).unwrap();
-        for option in ["ssl_cert_reqs=secret", "ssl=true", "tlsInsecure=secret"] {
-            let said = refused(&format!("{tls}{option}"));
-            let name = option.split('=').next().unwrap();
-            let start = format!("the url of a {kind} server has the unknown option `{name}`: {checked}");
+        for option in ["ssl_cert_reqs=secret", "ssl=true", "tlsInsecure=secret", "Prefix=secret"] {
+            let said = refused(&format!("{kind}://u:secret@h/0?{option}"));
+            let start = format!("the url of a {kind} server has an unknown option: the options are `");
             assert!(said.starts_with(&start), "{said}");
         }
     }
@@ -370,15 +322,15 @@ fn a_url_has_the_options_of_the_builder_and_a_setter_wins() {
         (
             "mysql://u@h/app?prefix=a",
             format!(
-                "{of_mysql}has the unknown option `prefix`: did you mean `table`? It takes `table`, `timeout`, `ssl-mode`, `socket` \
-                 and `client_found_rows`"
+                "{of_mysql}has an unknown option: the options are `table`, `timeout`, `ssl-mode`, `socket` and \
+                 `client_found_rows`; for TLS, write ?ssl-mode=REQUIRED, and pass certificates to the builder"
             ),
         ),
         ("redis://h?timeout=1m&timeout=1m", format!("{of_redis}has the option timeout twice")),
         ("redis://h?timeout=11m", "a timeout of 11m for a call of the store: use 1ms to 10m".to_owned()),
         ("postgres://u@h/app?timeout=99ms", "a timeout of 99ms for a call of the store: use 100ms to 1m".to_owned()),
         (
-            "redis://h?prefix={a}",
+            "redis://h?prefix=%7Ba%7D",
             "the prefix of keys in redis has to be 1 to 100 visible ASCII characters without braces, as in `prefix(\"shop\")` or ?prefix=shop".to_owned(),
         ),
     ] {

@@ -226,8 +226,8 @@ fn wrong_arguments_are_told_in_one_line() {
         (&["--seed", "abc"], "fleet: --seed is a whole number, not \"abc\" (see --help)"),
         (&["nowhere:"], "fleet: no store has the scheme nowhere"),
         // Not taken for an own store in files.
-        (&["redis"], "fleet: the url of a store has no scheme; "),
-        (&[""], "fleet: the url of a store is empty: "),
+        (&["redis"], "fleet: the url of a store does not begin with a scheme: "),
+        (&[""], "fleet: the url of a store does not begin with a scheme: "),
         (&["memory:"], "use file:/path or redis://host"),
         (&[&below], "store"),
     ];

@@ -50,7 +50,7 @@ struct Transport {
 /// Connects to the first host that answers. Each host gets a share of the time, so that a host that never answers leaves
 /// time for the next. The driver gets one host at a time, because it limits only the time until a socket is connected.
 fn connect(target: &Target<Address>, until: Moment) -> Result<(Client, Transport), Failure> {
-    let hosts = target.address.hosts();
+    let hosts = &target.address.hosts;
     let mut failed = None;
     for (host, until) in hosts.iter().zip(shares(hosts.len(), until)) {
         match connect_to_host(host.clone(), target, until) {
@@ -66,10 +66,8 @@ fn connect_to_host(
     target: &Target<Address>,
     until: Moment,
 ) -> Result<(Client, Transport), Failure> {
-    // If the first address of a name never answers, half of the time is left for the others. If options list several
-    // addresses, each gets a share.
-    let shares = u32::try_from(config.get_hosts().len().max(2)).unwrap_or(u32::MAX);
-    config.connect_timeout(until.since(Clock::system().moment()) / shares);
+    // If the first address of a name never answers, half of the time is left for the others.
+    config.connect_timeout(until.since(Clock::system().moment()) / 2);
     #[cfg(feature = "postgres-tls")]
     if target.address.is_encrypted() {
         let tls = target.tls.config().map_err(Failure::not_asked)?;

@@ -7,19 +7,15 @@ use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionI
 use crate::base::error::InvalidOptions;
 use crate::store::server::server_url::{ServerAddress, ServerUrl, host_and_port, is_this_host};
 
-const NO_PATH: &str = "has no path: write redis+unix:///run/redis.sock";
+const NO_PATH: &str = "has no path, or something before it: write redis+unix:///run/redis.sock";
 
-const NO_PRIMARY: &str =
-    "has no name of a primary: write redis+sentinel://host1,host2/NAME, with letters, digits, dots, - and _ in NAME";
+const NO_PRIMARY: &str = "has no name of a primary: write redis+sentinel://host1,host2/NAME";
 
-const NO_PASSWORD: &str =
-    "has a user and no password: write redis://user:password@host, or redis://:password@host without a user";
+const NO_PASSWORD: &str = "has a user and no password: write redis://user:password@host, or redis://:password@host without a \
+                           user";
 
-const NO_DATABASE: &str = "has a database that is not a number: write redis://host:6379/0; the name of an application is \
-                           ?prefix=NAME; in a password, write %2F for a / and %40 for an @";
-
-const NO_PORT: &str =
-    "has a port that is not a number from 1 to 65535: write redis://host:6379/0; in a password, write %2F for a /";
+const SEVERAL_HOSTS: &str =
+    "names several hosts: write redis+sentinel://host1,host2/NAME or redis+cluster://host1,host2";
 
 /// The servers of a URL, and the login of the server that has the keys.
 pub(super) struct Address {
@@ -69,53 +65,35 @@ impl ServerAddress for Address {
                 url.refuse_others(&["prefix", "timeout", "wait", "sentinel_user", "sentinel_password"], &[])?;
                 let (hosts, path) = split_hosts(url, 26379)?;
                 let (name, database) = path.split_once('/').unwrap_or((path, ""));
-                let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
-                let is_database = database.is_empty() && name.parse::<u8>().is_ok();
-                url.refuse_if(name.is_empty() || is_database || !name.bytes().all(is_plain), NO_PRIMARY)?;
+                url.refuse_if(name.is_empty(), NO_PRIMARY)?;
                 let topology = Topology::Sentinel { primary: name.to_owned(), login };
                 (hosts.iter().map(|host| format!("redis://{host}/{database}")).collect(), Some(topology))
             }
             "cluster" => {
                 url.refuse_others(&["prefix", "timeout", "wait"], &[])?;
                 let (hosts, path) = split_hosts(url, 6379)?;
-                url.refuse_if(
-                    !matches!(path, "" | "0"),
-                    "has a database other than 0, but a cluster has only database 0",
-                )?;
+                let what = "has a database other than 0, but a cluster has only database 0";
+                url.refuse_if(!matches!(path, "" | "0"), what)?;
                 (hosts.iter().map(|host| format!("redis://{host}")).collect(), Some(Topology::Cluster))
             }
             "unix" => {
                 url.refuse_others(&["prefix", "timeout", "wait"], &["db", "user", "pass"])?;
-                // If the URL has a user, a password or a host before the path of the socket, the driver would ignore
-                // them. So they are refused here.
-                let before_path = url.place.strip_prefix("//").filter(|place| !place.starts_with('/'));
-                url.refuse_if(before_path.is_some_and(|place| !place.contains('/')), NO_PATH)?;
-                let what = "has something before its path: write redis+unix:///run/redis.sock";
-                url.refuse_if(before_path.is_some(), what)?;
-                (vec![format!("redis+unix:{}?{}", url.place, url.left())], None)
+                let path = url.place.strip_prefix("//").unwrap_or(url.place);
+                url.refuse_if(!path.starts_with('/'), NO_PATH)?;
+                (vec![format!("redis+unix:{path}?{}", url.left())], None)
             }
             _ => {
                 url.refuse_others(&["prefix", "timeout", "wait"], &[])?;
-                let authority = url.place.trim_start_matches('/').split('/').next().unwrap_or_default();
-                let host = authority.rsplit('@').next().unwrap_or_default();
-                let what =
-                    "names several hosts: write redis+sentinel://host1,host2/NAME or redis+cluster://host1,host2";
-                url.refuse_if(host.contains(','), what)?;
-                let port = host.rsplit_once(':').map(|(_, port)| port).filter(|port| !port.ends_with(']'));
-                let is_number = |port: &str| port.is_empty() || port.parse::<u16>().is_ok();
-                url.refuse_if(!port.is_none_or(is_number), NO_PORT)?;
-                (vec![format!("redis:{}", url.place)], None)
+                let (hosts, database) = split_hosts(url, 6379)?;
+                url.refuse_if(hosts.len() > 1, SEVERAL_HOSTS)?;
+                (vec![format!("redis://{}/{database}", hosts[0])], None)
             }
         };
-        let read = |server: String| server.into_connection_info().map_err(|error| url.wrong(said_by(&error)));
+        // The driver's error is not shown, because it repeats parts of the URL.
+        let read = |server: String| server.into_connection_info().map_err(|_| url.wrong(url.not_well_formed()));
         let servers = servers.into_iter().map(read).collect::<Result<Vec<ConnectionInfo>, _>>()?;
         let login = servers.first().map(|server| server.redis_settings().clone()).unwrap_or_default();
-        let what = match kind {
-            "unix" => "has a user and no password: write ?user=USER&pass=PASSWORD",
-            _ => NO_PASSWORD,
-        };
-        url.refuse_if(login.username().is_some() && login.password().is_none(), what)?;
-        url.refuse_if(login.db() < 0, "has a database below 0")?;
+        url.refuse_if(login.username().is_some() && login.password().is_none(), NO_PASSWORD)?;
         let servers = servers.iter().map(|server| server.addr().clone()).collect();
         Ok(Self { topology, servers, login, is_encrypted, replicas })
     }
@@ -142,10 +120,7 @@ fn split_hosts<'a>(url: &ServerUrl<'a>, port: u16) -> Result<(Vec<String>, &'a s
     let place = url.place.strip_prefix("//").unwrap_or(url.place);
     let (authority, path) = place.split_once('/').unwrap_or((place, ""));
     let (login, hosts) = authority.split_at(authority.rfind('@').map_or(0, |at| at + 1));
-    let what = "has more than one @: write %40 for an @ in a user or a password";
-    url.refuse_if(login.matches('@').count() > 1, what)?;
-    url.refuse_if(hosts.is_empty(), "has no host: write redis://host:6379")?;
-    url.refuse_if(hosts.split(',').any(str::is_empty), "has an empty host in its list: remove a comma")?;
+    url.refuse_if(hosts.split(',').any(str::is_empty), "has no host, or a comma too many between its hosts")?;
     let has_port = |host: &str| host.rsplit_once(':').is_some_and(|(_, port)| !port.ends_with(']'));
     let hosts = hosts.split(',').map(|host| host.strip_suffix(':').unwrap_or(host));
     let server = |host| if has_port(host) { format!("{login}{host}") } else { format!("{login}{host}:{port}") };
@@ -175,22 +150,6 @@ pub(super) fn shown(server: &ConnectionAddr) -> String {
         ConnectionAddr::Tcp(host, port) => host_and_port(host, *port),
         path => path.to_string(),
     }
-}
-
-/// Returns the message for an error of the driver, without parts of the URL. The message must not use the error's
-/// details, because they repeat parts of the URL.
-fn said_by(error: &redis::RedisError) -> &'static str {
-    let said = error.to_string().to_ascii_lowercase();
-    let known = [
-        ("hostname", "has no host: write redis://host:6379"),
-        ("wildcard", "has the host 0.0.0.0 or ::, which is no server's address"),
-        ("database", NO_DATABASE),
-        ("username", "has a user that is not UTF-8"),
-        ("password", "has a password that is not UTF-8"),
-        ("path", NO_PATH),
-    ];
-    let known = known.iter().find(|(part, _)| said.contains(part));
-    known.map_or("can't be read: write it as redis://user:password@host:6379/0", |(_, what)| *what)
 }
 
 #[cfg(test)]
@@ -241,46 +200,49 @@ mod tests {
 
     #[test]
     fn what_is_wrong_with_a_url_is_said_without_its_secrets() {
-        let cases = [
-            ("localhost", "has no scheme: it begins with redis://"),
-            (
-                "http://localhost",
-                "has an unknown scheme: write redis, rediss, redis+sentinel, rediss+sentinel, redis+cluster, rediss+cluster or redis+unix",
-            ),
-            ("redis://", "has no host: write redis://host:6379"),
-            ("redis:///0", "has no host: write redis://host:6379"),
-            ("redis://0.0.0.0", "has the host 0.0.0.0 or ::, which is no server's address"),
-            ("redis://h/secret", NO_DATABASE),
-            ("redis://:p@se/cret@h", NO_DATABASE),
-            (
-                "redis://:a,secret@h1,h2/0",
-                "names several hosts: write redis+sentinel://host1,host2/NAME or redis+cluster://host1,host2",
-            ),
-            ("redis://h/-1", "has a database below 0"),
-            (
-                "redis://:secret@h ",
-                "begins or ends with a space or a line end: leave it out; in a path or a password, write %20 for a space",
-            ),
+        let schemes = "begins with none of its schemes, which are redis, rediss, redis+sentinel, rediss+sentinel, \
+                       redis+cluster, rediss+cluster, redis+unix";
+        let form = "is not well-formed: write redis://user:password@host:6379/0";
+        let no_host = "has no host, or a comma too many between its hosts";
+        let character = "has a character that can't stand there: write redis://user:password@host:6379/0, then ? and the options, \
+                         with & between them; in a password, a path or a value, write %40 for an @, %2F for a /, %3F for a ?, and \
+                         so on";
+        let unknown = |options: &str| {
+            format!(
+                "has an unknown option: the options are {options}; for TLS, write rediss://, and pass certificates to the builder"
+            )
+        };
+        let (plain, of_unix) = (
+            unknown("`prefix`, `timeout` and `wait`"),
+            unknown("`prefix`, `timeout`, `wait`, `db`, `user` and `pass`"),
+        );
+        let of_sentinels = unknown("`prefix`, `timeout`, `wait`, `sentinel_user` and `sentinel_password`");
+        let cases: [(&str, &str); _] = [
+            ("localhost", schemes),
+            ("http://localhost", schemes),
+            ("redis:h", form),
+            ("redis://", no_host),
+            ("redis:///0", no_host),
+            ("redis://0.0.0.0", form),
+            ("redis://h/secret", form),
+            ("redis://:p@se/cret@h", character),
+            ("redis://:p/secret@h", character),
+            ("redis://:a,secret@h1,h2/0", SEVERAL_HOSTS),
+            ("redis://:secret@h ", character),
             ("redis://secret@h", NO_PASSWORD),
-            ("redis+unix:///run/r?user=secret", "has a user and no password: write ?user=USER&pass=PASSWORD"),
-            ("redis://h:secret", NO_PORT),
-            ("redis://u:se/cret@h", NO_PORT),
-            ("redis://h:70000", NO_PORT),
-            (
-                "redis://h/0?secret",
-                "has an unknown option behind the ?: it takes `prefix`, `timeout` and `wait`; in a password, write %3F for a ?",
-            ),
-            ("redis://h/0#secret", "has a #; in a password, write %23 for a #"),
-            (
-                "redis://:secret@h/0#insecure",
-                "ends with #insecure, but the certificate of a server is always checked: pass the certificate of its authority to \
-                 `root_certificates(..)` of the builder, or install it on this machine",
-            ),
+            ("redis+unix:///run/r?user=secret", NO_PASSWORD),
+            ("redis://h:secret", form),
+            ("redis://h:70000", form),
+            ("redis://::1", form),
+            ("redis://h/0?secret", &plain),
+            ("redis://h/0#secret", character),
+            ("redis://:sec#ret@h", character),
+            ("redis://:secret@${HOST}/0", character),
             ("redis://h?wait=secret", "has a wait that is not a number of replicas: write wait=1"),
             ("redis+cluster://h/1", "has a database other than 0, but a cluster has only database 0"),
-            ("redis+cluster://h,", "has an empty host in its list: remove a comma"),
-            ("redis+cluster:///0", "has no host: write redis://host:6379"),
-            ("redis+sentinel:///main/0", "has no host: write redis://host:6379"),
+            ("redis+cluster://h,", no_host),
+            ("redis+cluster:///0", no_host),
+            ("redis+sentinel:///main/0", no_host),
             (
                 "redis+sentinel://h/main?sentinel_user=secret",
                 "has a sentinel_user but no sentinel_password: write both",
@@ -289,51 +251,20 @@ mod tests {
                 "redis+sentinel://h/main?sentinel_password=secret%FF",
                 "has a sentinel_password that is not well-formed: write %25 for a %",
             ),
-            (
-                "redis+sentinel://u:secret@a,u:secret@b/main",
-                "has more than one @: write %40 for an @ in a user or a password",
-            ),
+            ("redis+sentinel://u:secret@a,u:secret@b/main", character),
             ("redis+sentinel://u:secret@h", NO_PRIMARY),
-            ("redis+sentinel://h/a%20b", NO_PRIMARY),
-            ("redis+sentinel://h/0", NO_PRIMARY),
-            (
-                "redis://:se;cret@h:6379;prefix=secret",
-                "has a ;: options begin with ?, and & separates them; in a path, a password or a value, write %3B for a ;",
-            ),
-            (
-                "redis://h?prefix=secret;timeout=2s",
-                "has a ;: options begin with ?, and & separates them; in a path, a password or a value, write %3B for a ;",
-            ),
-            (
-                "redis://h/0?ssl_cert_reqs=secret",
-                "has the unknown option `ssl_cert_reqs`: for TLS, write rediss://. It takes `prefix`, `timeout` and `wait`",
-            ),
-            (
-                "redis://h?sentinel_user=secret&sentinel_password=secret",
-                "has an unknown option behind the ?: `sentinel_user` is for redis+sentinel://. It takes `prefix`, `timeout` and \
-                 `wait`; in a password, write %3F for a ?",
-            ),
-            (
-                "redis+sentinel://h?master_name=secret",
-                "has the unknown option `master_name`: the name of the primary stands behind the hosts: \
-                 redis+sentinel://host1,host2/NAME. It takes `prefix`, `timeout`, `wait`, `sentinel_user` and `sentinel_password`",
-            ),
-            ("redis+unix://secret", "has no path: write redis+unix:///run/redis.sock"),
-            ("redis+unix://secret?pass=a/b", "has no path: write redis+unix:///run/redis.sock"),
-            ("redis+unix:secret", "has no path: write redis+unix:///run/redis.sock"),
-            ("redis+unix:", "has no path: write redis+unix:///run/redis.sock"),
-            ("redis+unix://user:secret@/run/r", "has something before its path: write redis+unix:///run/redis.sock"),
-            ("redis+unix://secret/run/r?db=1", "has something before its path: write redis+unix:///run/redis.sock"),
-            (
-                "redis+unix:///run/r?password=secret",
-                "has an unknown option behind the ?: it takes `prefix`, `timeout`, `wait`, `db`, `user` and `pass`; in a password, write \
-                 %3F for a ?",
-            ),
-            ("redis+unix:///run/r?db=secret", NO_DATABASE),
-            (
-                "redis://h?table=secret",
-                "has the unknown option `table`: did you mean `prefix`? It takes `prefix`, `timeout` and `wait`",
-            ),
+            ("redis://:se;cret@h:6379;prefix=secret", character),
+            ("redis://h?prefix=secret;timeout=2s", character),
+            ("redis://h?prefix=a?secret", character),
+            ("redis://h/0&prefix=secret", character),
+            ("redis://h?sentinel_user=secret&sentinel_password=secret", &plain),
+            ("redis+sentinel://h?master_name=secret", &of_sentinels),
+            ("redis+unix://secret", NO_PATH),
+            ("redis+unix:secret", NO_PATH),
+            ("redis+unix:", NO_PATH),
+            ("redis+unix://user:secret@/run/r", NO_PATH),
+            ("redis+unix:///run/r?password=secret", &of_unix),
+            ("redis+unix:///run/r?db=secret", form),
         ];
         for (url, wrong) in cases {
             assert_eq!(read(url), format!("the url of a redis server {wrong}"), "{url}");

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::{Arc, OnceLock};
 
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 
@@ -43,7 +43,7 @@ impl Tls {
 
     fn client(&self) -> Result<Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>, InvalidOptions> {
         let Some((chain, key)) = &self.client else { return Ok(None) };
-        let read = PrivateKeyDer::from_pem_slice(key).map_err(|error| wrong(CLIENT, "private key", key, &error))?;
+        let read = PrivateKeyDer::from_pem_slice(key).map_err(|_| wrong(CLIENT, "private key"))?;
         Ok(Some((certificates(chain, CLIENT)?, read)))
     }
 
@@ -90,23 +90,13 @@ impl Tls {
 
 fn certificates(pem: &[u8], method: &str) -> Result<Vec<CertificateDer<'static>>, InvalidOptions> {
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    let found = read.and_then(|found| if found.is_empty() { Err(pem::Error::NoItemsFound) } else { Ok(found) });
-    found.map_err(|error| wrong(method, "certificate", pem, &error))
+    read.ok().filter(|found| !found.is_empty()).ok_or_else(|| wrong(method, "certificate"))
 }
 
-/// Returns the error of a PEM without this item. The text of `error` is not used, because it may show a key.
-fn wrong(method: &str, item: &str, pem: &[u8], error: &pem::Error) -> InvalidOptions {
-    let pem = String::from_utf8_lossy(pem);
-    let instead = if pem.contains("ENCRYPTED") {
-        "it has an encrypted key: decrypt it, for example with `openssl pkey`"
-    } else if !matches!(error, pem::Error::NoItemsFound) {
-        "it is damaged: pass the whole file, with its line ends"
-    } else if !pem.contains("-----BEGIN ") {
-        "pass the contents of a PEM file, as in `std::fs::read(\"ca.pem\")?`, and not its path"
-    } else if method == CLIENT {
-        "pass the chain of certificates first, and the key second"
-    } else {
-        "it has only other items, such as keys: pass the certificate of the authority"
-    };
-    InvalidOptions::new(format!("`{method}(..)`: there is no {item} in the PEM: {instead}"))
+/// Returns the error of a PEM without this item. It does not use the text of the parser's error, which may show a key.
+fn wrong(method: &str, item: &str) -> InvalidOptions {
+    InvalidOptions::new(format!(
+        "`{method}(..)`: there is no readable {item}: pass the contents of a PEM file and not its path; certificates come first, \
+         then the key, which must not be encrypted"
+    ))
 }

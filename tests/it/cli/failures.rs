@@ -420,11 +420,23 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
         64,
         "soloist: SOLOIST_TEST_NOW must be a time such as ",
     ),
-    ("$S run --store locks --name j -- true", 64, "the url of a store has no scheme"),
-    ("$S run --store '' --name j -- true", 64, "the url of a store is empty: write one such as file:"),
+    (
+        "$S run --store locks --name j -- true",
+        64,
+        "the url of a store does not begin with a scheme: write one such as file:",
+    ),
+    (
+        "$S run --store '' --name j -- true",
+        64,
+        "the url of a store does not begin with a scheme: write one such as file:",
+    ),
     ("$S run --store file:locks --name j -- true", 64, "the url of a file store needs an absolute path"),
     ("$S run --store redis:// --name j -- true", 64, "the url of a redis server has no host"),
-    ("$S run --store 'postgres://x y' --name j -- true", 64, "the url of a postgres server has no user"),
+    (
+        "$S run --store 'postgres://x y' --name j -- true",
+        64,
+        "the url of a postgres server has a character that can't stand there",
+    ),
     ("$S run --store memory: --name j -- true", 64, "a store in memory is seen by this process alone"),
     // The store can't be opened.
     ("$S run --store file:/proc/locks --name j -- true", 66, "soloist: could not open the directory /proc/locks: "),

@@ -65,7 +65,7 @@ fn a_wrong_option_is_told_and_no_value_of_it() {
         ("timeout=1h", "has a timeout that is not a number with ms, s or m: write timeout=500ms"),
         (
             "table=secret",
-            "has the unknown option `table`: did you mean `prefix`? It takes `prefix`, `timeout` and `wait`",
+            "has an unknown option: the options are `prefix`, `timeout` and `wait`; for TLS, write rediss://",
         ),
     ] {
         let refused = answer(&mut place_at("redis://:secret@localhost", options).soloist("locks")).exits_with(2);
