@@ -9,7 +9,6 @@ use super::address::Address;
 use super::health;
 use super::server_error::failed;
 use crate::store::event_mutex::warning::StoreWarning;
-use crate::store::server::engine::ServerConnection;
 use crate::store::server::failure::Failure;
 use crate::store::server::server_builder::Target;
 use crate::store::sql::driver_runtime::DriverRuntime;
@@ -40,14 +39,6 @@ pub(super) struct Connection {
     conn: Option<Conn>,
     tables: Tables,
     runtime: DriverRuntime,
-}
-
-impl ServerConnection for Connection {
-    /// Returns `false` without a check. If the server has closed the connection, the next request fails, and is retried
-    /// on a new connection.
-    fn is_closed(&mut self) -> bool {
-        false
-    }
 }
 
 impl Session for Connection {

@@ -11,7 +11,6 @@ use super::plaintext_password::Plain;
 use super::server_error::failed;
 use crate::store::event_mutex::warning::StoreWarning;
 use crate::store::server::attempts::shares;
-use crate::store::server::engine::ServerConnection;
 use crate::store::server::failure::Failure;
 use crate::store::server::server_builder::Target;
 use crate::store::server::server_url::ServerAddress;
@@ -94,12 +93,6 @@ where
     let connected = runtime.until(until, connect).map_err(|error| refused(Failure::not_asked(error)))?;
     let (client, task) = connected.map_err(|error: tokio_postgres::Error| refused(failed(&error).undone()))?;
     Ok((client, Transport { runtime, task }))
-}
-
-impl ServerConnection for Connection {
-    fn is_closed(&mut self) -> bool {
-        self.client.is_closed()
-    }
 }
 
 impl Session for Connection {

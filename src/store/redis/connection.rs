@@ -16,19 +16,16 @@ use redis::{Cmd, ConnectionAddr, Parser, RedisConnectionInfo, RedisError, Value,
 use socket2::{Domain, SockAddr, Type};
 
 use super::address::Address;
-use super::server_error::{is_unknown, unexpected, unless_refused};
+use super::server_error::{unexpected, unless_refused};
 use crate::base::threads;
 use crate::store::server::attempts::shares;
-use crate::store::server::engine::{ServerClock, ServerConnection};
+use crate::store::server::engine::ServerClock;
 use crate::store::server::failure::{Failure, makes_no_sense};
 use crate::store::server::server_builder::Target;
 use crate::time::{clock::Clock, clock::moment::Moment};
 
 /// The longest reply that is accepted, in bytes. A thousand refusals need much less.
 const LONGEST_ANSWER: usize = 8 * 1024 * 1024;
-
-const IS_A_SENTINEL: &str =
-    "this is a Redis Sentinel: write redis+sentinel://HOST/NAME, with the name of the primary that it watches";
 
 const PANICKED: &str = "the driver panicked while it handled an answer of the server";
 
@@ -65,15 +62,7 @@ impl Connection {
         commands: &[Cmd],
         until: Moment,
     ) -> Result<(Self, Vec<Value>), Failure> {
-        let not_connected = |error| {
-            let failure = Failure::not_asked(error).while_connecting("maxclients");
-            let may_be_plain = failure.is_timeout() && target.address.is_encrypted;
-            if may_be_plain {
-                failure.advised("if the server has no TLS, write redis instead of rediss in the url")
-            } else {
-                failure
-            }
-        };
+        let not_connected = |error| Failure::not_asked(error).while_connecting("maxclients");
         let stream = connect(target, server, until).map_err(not_connected)?;
         let mut connection = Self { stream, parser: Parser::new(), clock: ServerClock::read(0) };
         let auth = login.password().map(|password| cmd("AUTH").arg(login.username()).arg(password).take());
@@ -82,15 +71,10 @@ impl Connection {
         let of_login = all.len();
         all.extend_from_slice(commands);
         let (mut replies, end) = connection.round_trip(until, &all);
-        if replies.iter().any(|reply| matches!(reply, Value::ServerError(_))) {
-            if replies.iter().any(is_unknown) && connection.is_to_a_sentinel(until) {
-                return Err(Failure::not_asked(io::Error::new(ErrorKind::InvalidData, IS_A_SENTINEL)));
-            }
-            // If the connection has ended, any of the replies may be an error that says why: for example, a server
-            // without room for another client sends an error, and then closes the connection.
-            let may_refuse = if end.is_err() { replies.len() } else { of_login };
-            replies[..may_refuse].iter().try_for_each(unless_refused)?;
-        }
+        // If the connection has ended, any of the replies may be an error that says why: for example, a server without
+        // room for another client sends an error, and then closes the connection.
+        let may_refuse = if end.is_err() { replies.len() } else { of_login };
+        replies[..may_refuse].iter().try_for_each(unless_refused)?;
         end.map_err(not_connected)?;
         Ok((connection, replies.split_off(of_login)))
     }
@@ -114,27 +98,19 @@ impl Connection {
         (replies, end)
     }
 
-    fn reply(&mut self) -> io::Result<Value> {
-        // The connection is not used again after a panic, so its state does not matter.
-        let reply = catch_unwind(AssertUnwindSafe(|| self.parser.parse_value(&mut self.stream)));
-        reply.map_err(|_| io::Error::other(PANICKED))?.map_err(|error| not_heard(&error))
-    }
-
-    fn is_to_a_sentinel(&mut self, until: Moment) -> bool {
-        let (replies, _) = self.round_trip(until, &[cmd("ROLE")]);
-        let [Value::Array(role)] = &replies[..] else { return false };
-        role.first().is_some_and(|role| *role == Value::BulkString(b"sentinel".to_vec()))
-    }
-}
-
-impl ServerConnection for Connection {
     /// Returns whether the server has closed the connection, or has sent data that no request has asked for. Such data
     /// must not be taken for the reply to the next request.
-    fn is_closed(&mut self) -> bool {
+    pub(super) fn has_ended(&mut self) -> bool {
         let socket = self.stream.socket();
         let has_input = socket.has_input();
         socket.allow(Moment::BEGINNING, 0); // The parser gets no new bytes, only those that it has read already.
         has_input || !self.reply().is_err_and(|error| error.kind() == ErrorKind::TimedOut)
+    }
+
+    fn reply(&mut self) -> io::Result<Value> {
+        // The connection is not used again after a panic, so its state does not matter.
+        let reply = catch_unwind(AssertUnwindSafe(|| self.parser.parse_value(&mut self.stream)));
+        reply.map_err(|_| io::Error::other(PANICKED))?.map_err(|error| not_heard(&error))
     }
 }
 
@@ -261,9 +237,6 @@ fn connect_tcp(host: &str, port: u16, until: Moment) -> io::Result<socket2::Sock
         socket.set_tcp_nodelay(true).map(|()| socket)
     };
     let addresses = look_up(host, port, until)?;
-    if let [address] = addresses[..] {
-        return connect(address, until);
-    }
     let mut failed = io::Error::other("the name of the host has no address");
     for (address, until) in addresses.iter().zip(shares(addresses.len(), until)) {
         match connect(*address, until) {

@@ -10,6 +10,7 @@
 //! out. `TEXT` is the rest of the value, as in `web-1 instance=blue app=shop (the table is migrated)`.
 
 use std::fmt::{Display, Write as _};
+use std::io::ErrorKind;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -73,27 +74,25 @@ pub(super) fn replies(
 }
 
 /// Sends commands, and returns their replies. If the server lacks a script, because it was restarted or its scripts were
-/// flushed, all scripts are loaded, and the commands with missing scripts are sent again.
+/// flushed, all scripts are loaded, and all commands are sent again.
 pub(super) fn exchange(attempt: &mut Attempt<Connection>, commands: &[Cmd]) -> Result<Vec<Value>, Failure> {
+    if attempt.connection.has_ended() {
+        return Err(Failure::unanswered(ErrorKind::UnexpectedEof.into()).undone());
+    }
     let mut round_trip = |commands: &[Cmd]| {
         let (replies, end) = attempt.connection.round_trip(attempt.until, commands);
         end.map_err(Failure::unanswered).map(|()| replies)
     };
-    let mut replies = round_trip(commands)?;
+    let replies = round_trip(commands)?;
     let is_missing = |reply: &Value| matches!(reply, Value::ServerError(error) if error.code() == "NOSCRIPT");
-    let missing: Vec<usize> = (0..replies.len()).filter(|at| is_missing(&replies[*at])).collect();
-    if missing.is_empty() {
+    if !replies.iter().any(is_missing) {
         return Ok(replies);
     }
     let loads = SCRIPTS.iter().map(|script| cmd("SCRIPT").arg("LOAD").arg(script.text).take());
-    let again: Vec<Cmd> = loads.chain(missing.iter().map(|at| commands[*at].clone())).collect();
+    let again: Vec<Cmd> = loads.chain(commands.iter().cloned()).collect();
     let mut loaded = round_trip(&again)?;
-    let called = loaded.split_off(SCRIPTS.len());
-    let refused = loaded.into_iter().find(|reply| matches!(reply, Value::ServerError(_)));
-    for (at, reply) in missing.into_iter().zip(called) {
-        replies[at] = refused.clone().unwrap_or(reply);
-    }
-    Ok(replies)
+    let replies = loaded.split_off(SCRIPTS.len());
+    loaded.iter().try_for_each(unless_refused).map(|()| replies)
 }
 
 /// The prefix of all keys, with its braces and the colon.

@@ -109,7 +109,9 @@ fn advice(code: &str, details: &str) -> Option<&'static str> {
     if details.starts_with(NO_ROOM) {
         Some("raise maxclients, or let fewer clients connect")
     } else if details.starts_with(UNKNOWN) {
-        Some("is it a redis server, 6.2 or newer? a proxy that refuses commands can't be used")
+        Some(
+            "is it a redis server, 6.2 or newer? a Sentinel needs redis+sentinel://HOST/NAME; a proxy that refuses commands can't be used",
+        )
     } else if says("NOPERM") || details.contains("can't run this command") {
         Some(RIGHTS)
     } else {

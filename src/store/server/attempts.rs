@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use super::engine::{Answers, Attempt, End, EndRequest, Engine, Request, ServerConnection};
+use super::engine::{Answers, Attempt, End, EndRequest, Engine, Request};
 use super::failure::{AskAgain, Failure};
 use crate::base::lock::lock;
 use crate::base::{per_process::PerProcess, progress, threads};
@@ -70,8 +70,6 @@ struct PendingRelease {
 struct Idle<C> {
     /// The connections, each with the moment of its last use. The connection that was used last is at the end.
     connections: Vec<(Moment, C)>,
-    /// The connections that no call uses any more. The thread closes them.
-    expired: Vec<C>,
     has_thread: bool,
 }
 
@@ -179,7 +177,7 @@ impl<E: Engine> Server<E> {
             may_have_happened |= failure.may_have_happened;
             let is_stale = was_idle && !failure.is_of_one_name();
             if is_stale {
-                kept.expire(); // The other idle connections have probably ended, too.
+                kept.close_all(); // The other idle connections have probably ended, too.
             }
             let goes_on = match failure.retry {
                 AskAgain::Later => {
@@ -266,16 +264,15 @@ impl<E: Engine> Drop for Server<E> {
 
 impl<C> Default for Kept<C> {
     fn default() -> Self {
-        let idle = Idle { connections: Vec::new(), expired: Vec::new(), has_thread: false };
+        let idle = Idle { connections: Vec::new(), has_thread: false };
         Self { idle: Mutex::new(idle), pending: Mutex::default() }
     }
 }
 
-impl<C: ServerConnection> Kept<C> {
-    /// Takes the idle connection that was used last. Connections that have ended meanwhile are dropped.
+impl<C: Send + 'static> Kept<C> {
+    /// Takes the idle connection that was used last. The server may have closed it meanwhile.
     fn take(&self) -> Option<C> {
-        let last = || Some(lock(&self.idle).connections.pop()?.1);
-        iter::from_fn(last).find_map(|mut idle| (!idle.is_closed()).then_some(idle))
+        lock(&self.idle).connections.pop().map(|(_, connection)| connection)
     }
 
     /// Keeps a connection for the next call. If `MOST_IDLE` connections are idle already, or if no thread can be
@@ -292,19 +289,10 @@ impl<C: ServerConnection> Kept<C> {
         drop(idle); // Closing the connection takes a moment, so the lock is released first.
     }
 
-    /// Gives all idle connections to the thread that closes connections, so that the caller need not wait.
-    fn expire(&self) {
-        let mut idle = lock(&self.idle);
-        let connections = mem::take(&mut idle.connections);
-        idle.expired.extend(connections.into_iter().map(|(_, connection)| connection));
-    }
-
-    /// Closes all connections.
+    /// Closes all idle connections.
     fn close_all(&self) {
-        let mut idle = lock(&self.idle);
-        let closed = (mem::take(&mut idle.connections), mem::take(&mut idle.expired));
-        drop(idle);
-        drop(closed);
+        let closed = mem::take(&mut lock(&self.idle).connections);
+        drop(closed); // Closing the connections takes a moment, so the lock was released first.
     }
 
     /// Closes the connections that no call has used for a while, and returns when none is left.
@@ -314,7 +302,7 @@ impl<C: ServerConnection> Kept<C> {
             thread::sleep(IDLE_FOR);
             let (mut idle, now) = (lock(&self.idle), Clock::system().moment());
             let unused = idle.connections.partition_point(|(since, _)| since.plus(IDLE_FOR) <= now);
-            let closed: (Vec<_>, Vec<C>) = (idle.connections.drain(..unused).collect(), mem::take(&mut idle.expired));
+            let closed: Vec<_> = idle.connections.drain(..unused).collect();
             has_work = !idle.connections.is_empty();
             idle.has_thread = has_work;
             drop(idle);
@@ -355,36 +343,21 @@ pub(crate) fn shares(attempts: usize, until: Moment) -> impl Iterator<Item = Mom
 mod tests {
     use super::*;
 
-    /// A connection that never ends by itself.
-    struct Open(#[expect(dead_code, reason = "its drop is counted")] Arc<()>);
-
-    impl ServerConnection for Open {
-        fn is_closed(&mut self) -> bool {
-            false
-        }
-    }
-
     #[test]
     fn a_connection_is_closed_that_no_call_uses_and_the_thread_ends() {
         let (kept, connection) = (Arc::new(Kept::default()), Arc::new(()));
-        for is_expired in [false, true] {
-            kept.keep(Open(Arc::clone(&connection)));
-            assert!(kept.take().is_some(), "the next call uses it");
-            kept.keep(Open(Arc::clone(&connection)));
-            if is_expired {
-                kept.expire();
-                assert!(kept.take().is_none(), "no call uses it any more");
-            }
-            while Arc::strong_count(&connection) > 1 || lock(&kept.idle).has_thread {
-                thread::sleep(Duration::from_millis(10)); // between two checks of the other thread
-            }
+        kept.keep(Arc::clone(&connection));
+        assert!(kept.take().is_some(), "the next call uses it");
+        kept.keep(Arc::clone(&connection));
+        while Arc::strong_count(&connection) > 1 || lock(&kept.idle).has_thread {
+            thread::sleep(Duration::from_millis(10)); // between two checks of the other thread
         }
     }
 
     #[test]
     fn no_more_than_eight_are_kept() {
         let kept = Arc::new(Kept::default());
-        (0..20).for_each(|_| kept.keep(Open(Arc::default())));
+        (0..20).for_each(|connection| kept.keep(connection));
         assert_eq!(lock(&kept.idle).connections.len(), MOST_IDLE);
         kept.close_all();
         assert!(kept.take().is_none());

@@ -29,7 +29,9 @@ pub(crate) trait Engine: Send + Sync + Sized + 'static {
 
     type Address: ServerAddress;
 
-    type Connection: ServerConnection;
+    /// A connection. After a request without a reply, it is dropped, because the late reply might be taken for the reply
+    /// to the next request.
+    type Connection: Send + 'static;
 
     /// Returns the server, and the longest time of a call.
     fn target(&self) -> &Target<Self::Address>;
@@ -53,14 +55,6 @@ pub(crate) trait Engine: Send + Sync + Sized + 'static {
     fn try_clean_up(&self, _attempt: &mut Attempt<Self::Connection>) -> Result<(), Failure> {
         Ok(())
     }
-}
-
-/// A connection. After a request without a reply, the connection is dropped, because the late reply might be taken for
-/// the reply to the next request.
-pub(crate) trait ServerConnection: Send + 'static {
-    /// Returns whether the connection has ended while it was idle. Even after `false`, the next request may get no
-    /// reply.
-    fn is_closed(&mut self) -> bool;
 }
 
 /// An attempt of a call, on one connection.

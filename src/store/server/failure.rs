@@ -159,7 +159,7 @@ impl Failure {
         let Some(kind) = self.io else { return self.undone() };
         let failure = Self::not_asked(io::Error::new(kind, self.said.into_owned()));
         let said = if kind == io::ErrorKind::TimedOut {
-            format!("{NO_ANSWER} while connecting: check the host and the port")
+            format!("{NO_ANSWER} while connecting: check the host, the port, and whether the server uses TLS")
         } else if is_hung_up(kind) {
             format!(
                 "the server closed the connection before it answered: it has no room for another client ({setting}), or is \

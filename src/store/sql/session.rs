@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::table_names::Tables;
 use crate::store::event_mutex::warning::StoreWarning;
-use crate::store::server::engine::{Attempt, ServerConnection};
+use crate::store::server::engine::Attempt;
 use crate::store::server::{failure::Failure, server_builder::Target, server_url::ServerAddress};
 use crate::time::clock::moment::Moment;
 
@@ -20,7 +20,7 @@ pub(crate) type TextRow = Vec<String>;
 ///
 /// All texts that are put into the statements are plain ASCII without `'` and `\`, because all other bytes are written
 /// as `%XX`. So these texts need no escapes between quotes.
-pub(crate) trait Session: ServerConnection + Sized {
+pub(crate) trait Session: Sized + Send + 'static {
     type Address: ServerAddress;
 
     /// The character around a table's name.

@@ -156,7 +156,9 @@ fn a_server_that_accepts_and_never_answers_costs_one_time_out<S: Trouble>() {
         let text = unanswered::<S>(&proxy.url(), TIMEOUT);
         assert!(
             fault != Fault::Silence
-                || text.ends_with("no answer within 1s while connecting: check the host and the port"),
+                || text.ends_with(
+                    "no answer within 1s while connecting: check the host, the port, and whether the server uses TLS"
+                ),
             "{fault:?}: {text}"
         );
     }
@@ -164,7 +166,12 @@ fn a_server_that_accepts_and_never_answers_costs_one_time_out<S: Trouble>() {
     let hole = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let hole = at_port(&server.url(), hole.local_addr().expect("it listens").port());
     let text = unanswered::<S>(&hole, TIMEOUT);
-    assert!(text.ends_with("no answer within 1s while connecting: check the host and the port"), "{text}");
+    assert!(
+        text.ends_with(
+            "no answer within 1s while connecting: check the host, the port, and whether the server uses TLS"
+        ),
+        "{text}"
+    );
 }
 
 fn what_is_no_sql_server_is_an_error<S: Trouble>() {
