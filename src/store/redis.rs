@@ -128,7 +128,7 @@ use engine::RedisEngine;
 /// free, the release counts as done, even if the server had lost the lease before. If the second attempt finds an owner
 /// that acquired the name before the call began, the lease was lost, and the release reports that.
 ///
-/// The user in the URL needs `+@connection +evalsha +script|load +time +get +mget +exists +set +del +pttl +pexpire` on
+/// The user in the URL needs `+@connection +evalsha +script|load +time +mget +set +del +pttl +pexpire` on
 /// the keys `~{soloist}:*`. Some features need more rights:
 ///
 /// | feature | rights |

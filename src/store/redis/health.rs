@@ -16,7 +16,7 @@ const CLUSTER_NODE: &str = "the server is a node of a Redis Cluster, and no even
 impl RedisEngine {
     /// Reads the state of the server.
     pub(super) fn read_health(&self, attempt: &mut Attempt<Connection>) -> Result<Health, Failure> {
-        let last = cmd("GET").arg(self.prefix.with("token")).take();
+        let last = cmd("MGET").arg(self.prefix.with("token")).take();
         let answers = exchange(attempt, &[last, cmd("TIME"), cmd("INFO")])?;
         answers[1..].iter().try_for_each(unless_refused)?;
         let (time, address) = (instant(micros(&answers[1])?), &self.target.address);
@@ -25,7 +25,7 @@ impl RedisEngine {
         // A token is the server's time of its grant, or a later time if the clock was set back before the grant. So a
         // last token that is later than `time` shows that the clock was set back. An error is ignored, because the
         // trial of the check shows it, too.
-        let granted = read(&answers[0]).map(instant);
+        let granted = read(&answers[0]).map(|(last,): (i64,)| instant(last));
         let ahead = granted.ok().and_then(|last| (last - time).to_std().ok());
         Ok(Health { time, ahead, skips_trial, warnings })
     }

@@ -181,20 +181,11 @@ fn carry_out_call(
             End::After(term) => call.arg(millis(*term)),
         };
     }
-    let mut before = None;
     for admission in admissions {
         let request = admission.request();
-        call.arg(beginning_of_entry(request.owner()));
         let terms = [admission.claim(), admission.lease()].map(|asked| asked.map_or(0, |asked| millis(asked.term())));
-        let (occurrence, label) = (request.occurrence(), request.label().map(|label| &**label));
-        let details = (admission.excluded_by().len(), terms, occurrence, label);
-        // Most admissions of a batch differ only in their names and owners.
-        if before.replace(details) == Some(details) {
-            call.arg("");
-        } else {
-            let end = end_of_entry(since, occurrence, label);
-            call.arg(admission.excluded_by().len()).arg(terms.as_slice()).arg(end);
-        }
+        call.arg(beginning_of_entry(request.owner())).arg(admission.excluded_by().len()).arg(terms.as_slice());
+        call.arg(end_of_entry(since, request.occurrence(), request.label().map(|label| &**label)));
     }
     call
 }
@@ -242,8 +233,12 @@ fn read_end(
 }
 
 fn read_admission(reply: &Value, admission: &Admission, now: DateTime<Utc>) -> Result<Admitted, Failure> {
-    if let Value::BulkString(_) = reply {
-        return Ok(Admitted::Granted(admission.granted(FencingToken::new(digits(reply)?.unsigned_abs()))));
+    match reply {
+        Value::BulkString(_) => {
+            return Ok(Admitted::Granted(admission.granted(FencingToken::new(digits(reply)?.unsigned_abs()))));
+        }
+        Value::ServerError(error) if code_of(error) == "WRONGTYPE" => return Err(refused(error).of_one_name()),
+        _ => {}
     }
     let Some([Value::BulkString(kind), Value::BulkString(entry), Value::Int(left), which @ ..]) = reply.as_sequence()
     else {
@@ -291,10 +286,6 @@ pub(super) fn looked(names: &[MutexName], answer: &Value) -> Result<Vec<FoundEnt
 /// The format: the first word of each entry and of each line of a log.
 const FORMAT: &str = "v1";
 
-/// The beginning of the text that the scripts return in place of an entry if the value of a key is not a text, but a
-/// list, for example. The key comes after this beginning.
-const NO_TEXT: &str = "no text at ";
-
 /// Returns the beginning of an entry: the format and the owner, with a space behind each.
 fn beginning_of_entry(owner: Owner) -> String {
     let mut beginning = String::with_capacity(64);
@@ -332,9 +323,6 @@ fn holder(entry: &[u8], left_ms: i64, now: DateTime<Utc>) -> Result<Holder, Stri
 /// Returns the text behind the format, or the reason why the text can't be read.
 pub(super) fn behind_format(text: &str) -> Result<&str, String> {
     text.strip_prefix(FORMAT).and_then(|rest| rest.strip_prefix(' ')).ok_or_else(|| {
-        if let Some(key) = text.strip_prefix(NO_TEXT) {
-            return format!("the value at the key {} is no text: delete that key", Quoted::new(key));
-        }
         format!(
             "{} does not begin with {FORMAT}, the format that this version of soloist knows: update this program, or give it a \
              prefix of its own",

@@ -39,8 +39,8 @@ const MOVING: &str =
     "the slot of the keys is being moved to another node of the cluster: nothing is granted until the move is over";
 
 /// The rights that a user needs. The documentation of `RedisMutex` lists them, too.
-const RIGHTS: &str = "give the user these rights: `ACL SETUSER USER ~{soloist}:* +@connection +evalsha +script|load +time +get +mget \
-                      +exists +set +del +pttl +pexpire`, with the prefix of the store for `soloist`; a log of runs needs \
+const RIGHTS: &str = "give the user these rights: `ACL SETUSER USER ~{soloist}:* +@connection +evalsha +script|load +time +mget \
+                      +set +del +pttl +pexpire`, with the prefix of the store for `soloist`; a log of runs needs \
                       `+hgetall +hget +hmget +hset +hincrby +hdel`, `check` `+info`, and `locks` `+scan`";
 
 /// The beginning of the error of a server that has too many clients.

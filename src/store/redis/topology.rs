@@ -54,7 +54,7 @@ pub(super) fn connect(
 /// Returns a command that asks for a key that never exists. A node answers this command with an error if the node does
 /// not have the slot of this prefix, or if the slot is being moved.
 pub(super) fn question_of_slot(prefix: &Prefix) -> Cmd {
-    cmd("EXISTS").arg(prefix.with("none")).take()
+    cmd("MGET").arg(prefix.with("none")).take()
 }
 
 /// Asks a node for the slot of this prefix, and follows redirections to the node that has it.

@@ -14,13 +14,13 @@
 -- ARGV[6]  1 if an earlier copy of the admissions may still arrive, so that the granted owners are also revoked; or 0
 -- ARGV     for each name to end: its owner; and 'now', 'revoke', or the milliseconds from now after which it ends
 -- ARGV     for each admission: its owner; how many names exclude it; the term of its claim and the term of its lease, in
---          milliseconds, or 0 for none; and the end of its entries, which follows the term. An admission that differs from
---          the one before only in its names and its owner has '' behind its owner, and nothing more.
+--          milliseconds, or 0 for none; and the end of its entries, which follows the term
 --
 -- Each owner in ARGV is the beginning of an entry: the format, the owner, a space.
 --
 -- Returns the time of this server in microseconds, and then a reply to each name to end and to each admission, in their order.
--- An error in place of a reply says that nothing was done: `LATE` if the deadline has passed, or the error of a refused write.
+-- An error in place of a reply says that nothing was done: `LATE` if the deadline has passed, `WRONGTYPE` if a name has another
+-- kind of value, such as a list, or the error of a refused write.
 --
 -- The reply to the end of a name is 1, or the entry of another owner, or '' if the name is free.
 --
@@ -43,8 +43,7 @@ local answer = { now }
 local late = (now < args[1] or now >= args[2])
   and redis.error_reply('LATE the deadline of the call has passed, or the clock was set back')
 
--- The text at each key, or false. A list or a hash reads as false, too. The script notices a list or a hash only when
--- it writes the name, or when it checks an excluding name.
+-- The text at each key, or false. A list or a hash reads as false, too: its name is not held, but can't be taken, either.
 local entries = {}
 for first = 1, #keys, 1000 do
   local found = call('MGET', unpack(keys, first, math.min(first + 999, #keys)))
@@ -129,39 +128,27 @@ local function refuse(kind, key, which)
   reply({ kind, entry, left, which })
 end
 
--- Writes the entry of a name that reads as free. Returns false if the key has a list or a hash, for example.
+-- Writes the entry of a name that reads as free. Returns an error if the key has a list or a hash, for example.
 local function take(key, owner, term, rest)
   if not key or entries[key] then
-    return true
+    return
   end
   local entry = owner .. 'token=' .. token .. ' term=' .. term .. rest
-  local taken = call('SET', key, entry, 'NX', 'PX', term)
-  entries[key] = taken and entry or 'no text at ' .. key
-  return taken
+  if not call('SET', key, entry, 'NX', 'PX', term) then
+    return redis.error_reply('WRONGTYPE the value at the key ' .. key .. ' is no text: delete that key')
+  end
+  entries[key] = entry
 end
 
--- The excluding names that were checked with EXISTS, because a list or a hash reads as false.
-local asked_again = {}
-
-local exclusions, claim_term, lease_term, rest
 while arg < #args do
-  local owner = args[arg + 1]
-  if args[arg + 2] == '' then
-    arg = arg + 2
-  else
-    exclusions, claim_term, lease_term, rest = tonumber(args[arg + 2]), args[arg + 3], args[arg + 4], args[arg + 5]
-    arg = arg + 5
-  end
+  local owner, exclusions, claim_term = args[arg + 1], tonumber(args[arg + 2]), args[arg + 3]
+  local lease_term, rest = args[arg + 4], args[arg + 5]
+  arg = arg + 5
   local excluding, excluding_key, claim_key, lease_key
   for which = 1, exclusions do
     at = at + 1
-    local key = keys[at]
-    if not entries[key] and not asked_again[key] then
-      asked_again[key] = true
-      entries[key] = call('EXISTS', key) == 1 and 'no text at ' .. key
-    end
-    if entries[key] and not excluding then
-      excluding, excluding_key = which, key
+    if entries[keys[at]] and not excluding then
+      excluding, excluding_key = which, keys[at]
     end
   end
   if claim_term ~= '0' then
@@ -195,23 +182,19 @@ while arg < #args do
     refuse('lease', lease_key)
   else
     token = token or new_token()
-    if token.err then
-      reply(token)
-    elseif not take(claim_key, owner, claim_term, rest) then
-      refuse('claim', claim_key)
-    elseif take(lease_key, owner, lease_term, rest) then
-      if args[6] == '1' then
-        -- The run's release may come before an earlier copy of the admission, so this copy is refused from now on.
-        newly_revoked[#newly_revoked + 1] = owner
-      end
-      reply(token)
-    else
-      if claim_key and not has_claim then
+    local failed = token.err and token or take(claim_key, owner, claim_term, rest)
+    if not failed then
+      failed = take(lease_key, owner, lease_term, rest)
+      if failed and claim_key and not has_claim then
         call('DEL', claim_key)
         entries[claim_key] = false
       end
-      refuse('lease', lease_key)
     end
+    if not failed and args[6] == '1' then
+      -- The run's release may come before an earlier copy of the admission, so this copy is refused from now on.
+      newly_revoked[#newly_revoked + 1] = owner
+    end
+    reply(failed or token)
   end
 end
 if #newly_revoked > 0 then
