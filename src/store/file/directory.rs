@@ -57,15 +57,14 @@ pub(super) struct Directory {
 impl Directory {
     /// Opens the directory at `path`, and makes it if it does not exist.
     pub(super) fn open_or_make(path: &Path, network: NetworkFilesystem) -> io::Result<Self> {
-        let is_settling = |error: &io::Error| error.kind() == io::ErrorKind::PermissionDenied;
-        match patiently(|| Self::open(path, network), is_settling) {
+        match Self::open(path, network) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 make(path).map_err(|error| {
                     let why =
                         format!("it is not there, and could not be made: {error}; make it, and give it to this user");
                     io::Error::new(error.kind(), why)
                 })?;
-                patiently(|| Self::open(path, network), is_settling)
+                Self::open(path, network)
             }
             opened => opened,
         }
@@ -75,7 +74,7 @@ impl Directory {
         let directory = OFlags::DIRECTORY.bits().cast_signed();
         let opened = File::options().read(true).custom_flags(directory).open(path);
         let opened = opened.map_err(|error| match fs::metadata(path) {
-            Ok(found) if is_closed(&error) => why_closed(path, &found),
+            Ok(found) if is_closed(&error) => why_closed(&found),
             Ok(found) if !found.is_dir() => io::Error::new(error.kind(), IS_A_FILE),
             _ => error,
         })?;
@@ -95,7 +94,7 @@ impl Directory {
 
     /// Opens the file at `path`, which is in this directory. Returns `None` if the file does not exist.
     pub(super) fn file(&self, path: &Path) -> io::Result<Option<OpenFile>> {
-        patiently(|| self.open_file(path), is_being_made).map_err(|error| self.explained(path, error))
+        patiently(|| self.open_file(path)).map_err(|error| self.explained(path, error))
     }
 
     pub(super) fn file_or_make(&self, path: &Path) -> io::Result<OpenFile> {
@@ -103,7 +102,7 @@ impl Directory {
             Some(file) => Ok(file),
             None => self.make_file(path),
         };
-        patiently(open_or_make, is_being_made).map_err(|error| self.explained(path, error))
+        patiently(open_or_make).map_err(|error| self.explained(path, error))
     }
 
     /// Replaces a file by a new file with these bytes. Each process sees the old file or the new file, even if this
@@ -178,8 +177,8 @@ impl Directory {
             return error;
         }
         match (fs::symlink_metadata(path), fs::metadata(&self.path)) {
-            (Ok(file), _) => self.access.why_it_is_closed(&self.path, &file),
-            (Err(_), Ok(directory)) => why_closed(&self.path, &directory),
+            (Ok(file), _) => self.access.accept(&file, our_user()).err().unwrap_or_else(|| why_closed(&file)),
+            (Err(_), Ok(directory)) => why_closed(&directory),
             _ => error,
         }
     }
@@ -229,11 +228,11 @@ fn is_being_made(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|error| errors.contains(&error))
 }
 
-/// Runs `attempt`, and retries for a few milliseconds if `passes` returns `true` for the error.
-fn patiently<T>(attempt: impl Fn() -> io::Result<T>, passes: impl Fn(&io::Error) -> bool) -> io::Result<T> {
+/// Runs `attempt`, and retries for a few milliseconds while another process may be making the file.
+fn patiently<T>(attempt: impl Fn() -> io::Result<T>) -> io::Result<T> {
     for pause in PAUSES {
         match attempt() {
-            Err(error) if passes(&error) => thread::sleep(pause),
+            Err(error) if is_being_made(&error) => thread::sleep(pause),
             answer => return answer,
         }
     }
@@ -254,7 +253,7 @@ mod tests {
                 attempts.set(attempts.get() + 1);
                 if attempts.get() > closed_for { Ok(()) } else { Err(io::Error::from(Errno::ACCESS)) }
             };
-            let answer = patiently(attempt, is_being_made);
+            let answer = patiently(attempt);
             assert_eq!(answer.is_ok(), closed_for <= PAUSES.len(), "{closed_for}");
         }
         let attempts = Cell::new(0);
@@ -262,7 +261,7 @@ mod tests {
             attempts.set(attempts.get() + 1);
             Err(refused("it is a symbolic link"))
         };
-        let refused = patiently(refuse, is_being_made).unwrap_err();
+        let refused = patiently(refuse).unwrap_err();
         assert_eq!((refused.kind(), attempts.get()), (io::ErrorKind::PermissionDenied, 1));
     }
 }

@@ -38,16 +38,10 @@ impl Access {
         let (path, mode, owner, us) = (path.display(), directory.mode(), directory.uid(), our_user());
         let (group, shared) = (directory.gid(), mode & SHARED_DIRECTORY == SHARED_DIRECTORY);
         if mode & WRITABLE_BY_ALL != 0 {
-            return Err(refused(if mode & STICKY == 0 {
-                format!(
-                    "all users can write to the directory, and could replace its files: if nothing but this store uses \
-                     it, run `chmod o-w {path}`; otherwise choose another directory, the same for all processes"
-                )
-            } else {
-                "all users can write to the directory, and could plant files: use a subdirectory that only its owner \
-                 can write to, the same for all processes"
-                    .to_owned()
-            }));
+            return Err(refused(format!(
+                "all users can write to the directory, and could plant files: use a subdirectory that only its owner can write \
+                 to, the same for all processes; or, if nothing but this store uses it, run `chmod o-w {path}`"
+            )));
         }
         if shared && mode & STICKY != 0 {
             return Err(refused(format!(
@@ -88,36 +82,10 @@ impl Access {
             )));
         }
         if owner != us && file.mode() & WRITABLE_BY_ALL != 0 {
-            return Err(refused(if owner == ROOT {
-                format!(
-                    "all users can write to it: let root run `chown {us}` on it; then the store removes this permission"
-                )
-            } else {
-                format!("all users can write to it: let its owner, user {owner}, run `chmod o-w` on it")
-            }));
+            let why = format!("all users can write to it: let its owner, user {owner}, run `chmod o-w` on it");
+            return Err(refused(why));
         }
         Ok(())
-    }
-
-    /// Returns the error that explains why this user can't open a file in this directory.
-    pub(super) fn why_it_is_closed(&self, directory: &Path, file: &Metadata) -> io::Error {
-        let (owner, mode, us) = (file.uid(), file.mode() & 0o7777, our_user());
-        self.accept(file, us).err().unwrap_or_else(|| {
-            let for_the_group = format!("run `chgrp {}` and `chmod {SHARED:o}` on it", self.group);
-            let way_out = if self.shared {
-                format!("let user {owner} {for_the_group}")
-            } else if self.owner == us {
-                format!("let user {owner} run `chown {us}` on it")
-            } else {
-                format!(
-                    "use a directory of this user; or, if the group of the directory shares the store, let user {} run `chmod \
-                     g+rwxs {}`, and user {owner} {for_the_group}",
-                    self.owner,
-                    directory.display()
-                )
-            };
-            refused(format!("it belongs to user {owner} and has mode {mode:o}, so that user {us} can't open it: {way_out}"))
-        })
     }
 
     /// Gives a file of this user the group and the mode that all files of the store have. If root has just made the
@@ -173,19 +141,13 @@ pub(super) fn accept_link(link: &Metadata, directory: &Metadata) -> io::Result<(
     )))
 }
 
-/// Returns the error that explains why this user can't open this directory, or make a file in it.
-pub(super) fn why_closed(path: &Path, directory: &Metadata) -> io::Error {
-    let (owner, mode, us, path) = (directory.uid(), directory.mode() & 0o7777, our_user(), path.display());
-    let way_out = if mode & SHARED_DIRECTORY == SHARED_DIRECTORY {
-        format!("let this user be in group {}, which shares it", directory.gid())
-    } else {
-        format!(
-            "let user {owner} give it away (`chown {us} {path}`), or share it with its group (`chmod g+rwxs {path}`)"
-        )
-    };
+/// Returns the error that explains why this user can't open this file or directory, or make a file in it.
+pub(super) fn why_closed(found: &Metadata) -> io::Error {
+    let (owner, mode, us) = (found.uid(), found.mode() & 0o7777, our_user());
     refused(format!(
-        "the directory belongs to user {owner} and has mode {mode:o}, and this process runs as user {us}: use a directory of \
-         this user; or {way_out}"
+        "it belongs to user {owner} and has mode {mode:o}, and this process runs as user {us}: use a directory of this user; or let \
+         user {owner} give it away (`chown {us}`); or share the directory with a group of this user (`chmod g+rwxs`), and its files, \
+         too (`chgrp` and `chmod {SHARED:o}`)"
     ))
 }
 
