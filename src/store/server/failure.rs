@@ -119,13 +119,6 @@ impl Failure {
         Self::new(MutexErrorKind::Unavailable, retry, what)
     }
 
-    /// Returns the failure of an admission that lost each race to another process.
-    #[cfg(feature = "sql")]
-    pub(crate) fn lost_each_race(why: &'static str) -> Self {
-        let advice = "if a proxy sends reads to a replica, connect to the primary";
-        Self::new(MutexErrorKind::Unusable, AskAgain::Now, why).of_one_name().advised(advice)
-    }
-
     /// Marks this failure: the request changed nothing.
     pub(crate) fn undone(self) -> Self {
         Self { may_have_happened: false, ..self }

@@ -5,7 +5,7 @@ use std::fmt::Display;
 
 use chrono::Datelike;
 
-use super::row_key::RowKey;
+use super::row_key::row_key;
 use super::run_rows::{encoded, or_null};
 use super::session::{Session, list};
 use super::snapshot::{MutexRow, Snapshot};
@@ -27,9 +27,9 @@ const LONGEST_TEXT: usize = 3_000;
 pub(super) struct AdmissionPlan {
     pub(super) decisions: Vec<Result<Admitted, Failure>>,
     /// The rows to write, in the order of the names. There are none if no admission needs a row.
-    pub(super) rows: BTreeMap<RowKey, Lease>,
+    pub(super) rows: BTreeMap<String, Lease>,
     /// The names that exclude the granted admissions. These names must be free when the rows are written.
-    excluding: BTreeSet<RowKey>,
+    excluding: BTreeSet<String>,
 }
 
 impl AdmissionPlan {
@@ -45,8 +45,8 @@ impl AdmissionPlan {
     }
 
     fn decide(&mut self, admission: &Admission, look: &Snapshot, token: FencingToken) -> Result<Admitted, Failure> {
-        let asked: Vec<(&LeaseRequest, RowKey)> =
-            admission.requests().map(|request| (request, RowKey::of(request.name()))).collect();
+        let asked: Vec<(&LeaseRequest, String)> =
+            admission.requests().map(|request| (request, row_key(request.name()))).collect();
         let ours = asked.iter().map(|(request, key)| look.of_owner(key, request.owner()));
         let ours: Vec<Option<&MutexRow>> = ours.collect();
         let is_held = |row: Option<&MutexRow>| row.is_some_and(|row| row.is_held(look.clock.micros));
@@ -54,12 +54,12 @@ impl AdmissionPlan {
         if let Some(Some(lease)) = ours.last().filter(|_| ours.iter().copied().all(is_held)) {
             return Ok(Admitted::Granted(admission.granted(lease.token)));
         }
-        let granted = |key: &RowKey| Some(Holder::of(self.rows.get(key)?, look.clock.time()));
-        let holder = |name, key: &RowKey| {
+        let granted = |key: &str| Some(Holder::of(self.rows.get(key)?, look.clock.time()));
+        let holder = |name, key: &str| {
             let found = || look.holds(key).map(|entry| entry.holder(name, look.clock.micros)).transpose();
             granted(key).map_or_else(found, |holder| Ok(Some(holder)))
         };
-        let excluding: Vec<RowKey> = admission.excluded_by().iter().map(RowKey::of).collect();
+        let excluding: Vec<String> = admission.excluded_by().iter().map(row_key).collect();
         for (name, key) in admission.excluded_by().iter().zip(&excluding) {
             if let Some(holder) = holder(name, key)? {
                 return Ok(Admitted::Excluded(Held::new(name.clone(), Some(holder))));
@@ -94,7 +94,7 @@ impl AdmissionPlan {
             let occurrence = lease.occurrence().filter(|occurrence| (1970..10_000).contains(&occurrence.year()));
             S::later(S::EPOCH, &or_null(occurrence.map(|occurrence| occurrence.timestamp_micros())))
         };
-        let row = |(key, lease): (&RowKey, &Lease)| {
+        let row = |(key, lease): (&String, &Lease)| {
             let (now, token, owner) = (S::NOW, S::TOKEN, lease.owner());
             let (mut host, pid, term) = (encoded(&lease.holder_text()), owner.pid(), lease.term().get().as_micros());
             host.truncate(LONGEST_TEXT); // The text is ASCII, so that it can be cut anywhere.

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use super::admission_plan::AdmissionPlan;
 use super::engine::SqlEngine;
-use super::row_key::RowKey;
-use super::session::{Session, count, list, rows};
+use super::row_key::row_key;
+use super::session::{Session, last_number, list, rows};
 use super::snapshot::Snapshot;
 use crate::lease::token::FencingToken;
 use crate::store::event_mutex::admission::{Admission, Admitted};
-use crate::store::server::{engine::Attempt, failure::Failure, server_url::ServerAddress};
+use crate::store::server::{engine::Attempt, failure::Failure};
 use crate::time::clock::{Clock, random_below};
 
 /// The longest pause after a lost race; after the first lost race, there is no pause. A pause is random, so that
@@ -26,6 +26,9 @@ const NO_TOKEN: FencingToken = FencingToken::new(0);
 const CROWD: &str =
     "too many processes ask for this name at the same moment, and this one lost each race until its timeout";
 
+/// The advice if other processes were faster each time, but no read returned the rows of the fastest.
+const PROXY: &str = "if a proxy sends reads to a replica, connect to the primary";
+
 impl<S: Session> SqlEngine<S> {
     /// Reads the rows, and writes the rows of the granted admissions. If another process wins the race between the read
     /// and the write, or if the transaction conflicts with another, the admission starts again, until the deadline.
@@ -39,8 +42,8 @@ impl<S: Session> SqlEngine<S> {
         admissions: &[&Admission],
     ) -> Result<Vec<Result<Admitted, Failure>>, Failure> {
         let asked = admissions.iter().flat_map(|admission| admission.requests());
-        let asked: BTreeSet<RowKey> = asked.map(|request| RowKey::of(request.name())).collect();
-        let excluding = admissions.iter().flat_map(|admission| admission.excluded_by()).map(RowKey::of).collect();
+        let asked: BTreeSet<String> = asked.map(|request| row_key(request.name())).collect();
+        let excluding = admissions.iter().flat_map(|admission| admission.excluded_by()).map(row_key).collect();
         let mut lost: Option<Failure> = None;
         // The rows before a lock timeout, the server's error, and the time that the failed write took.
         let mut locked: Option<(Snapshot, Failure, Duration)> = None;
@@ -64,7 +67,7 @@ impl<S: Session> SqlEngine<S> {
             let written = self.write(attempt, &plan, &look);
             attempt.until = attempt.call_until; // The connection works, so no time is kept for another.
             let failure = match written {
-                Ok(None) => Failure::lost_each_race(CROWD),
+                Ok(None) => Failure::unreadable(CROWD).advised(PROXY),
                 Ok(Some(token)) => return Ok(AdmissionPlan::new(admissions, &look, token).decisions),
                 Err(failure) if failure.is_conflict() => failure.of_one_name().advised(CROWD),
                 Err(failure) if failure.is_of_one_name() => {
@@ -88,14 +91,14 @@ impl<S: Session> SqlEngine<S> {
     fn look_and_shorten(
         &self,
         attempt: &mut Attempt<S>,
-        asked: &BTreeSet<RowKey>,
-        excluding: &BTreeSet<RowKey>,
+        asked: &BTreeSet<String>,
+        excluding: &BTreeSet<String>,
     ) -> Result<Snapshot, Failure> {
         let look = |attempt: &mut _| {
             self.look_at(attempt, asked.union(excluding)).map_err(|failure| failure.undone().of_the_store())
         };
         let first = look(attempt)?;
-        let longer: Vec<&RowKey> = asked.iter().filter(|key| first.outlasts_its_term(key)).collect();
+        let longer: Vec<&String> = asked.iter().filter(|key| first.outlasts_its_term(key)).collect();
         if longer.is_empty() {
             return Ok(first);
         }
@@ -114,11 +117,10 @@ impl<S: Session> SqlEngine<S> {
         let until = attempt.until;
         let statements = plan.statements::<S>(attempt.connection.tables(), look, until);
         let answer = attempt.connection.query(&statements, until)?;
-        if count::<S>(&answer)? == 0 {
+        if last_number::<S, u64>(&answer, 0)? == 0 {
             return Ok(None);
         }
-        let token = answer.last().and_then(|row| row.get(1)?.parse().ok());
-        let token = token.ok_or_else(|| Failure::not_understood(&answer, S::Address::KIND))?;
+        let token = last_number::<S, u64>(&answer, 1)?;
         self.uncleaned.add(plan.rows.len(), attempt);
         Ok(Some(FencingToken::new(token)))
     }

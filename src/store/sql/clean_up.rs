@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::session::{Session, count, rows};
+use super::session::{Session, last_number, rows};
 use crate::store::server::{engine::Attempt, failure::Failure};
 use crate::time::clock::random_index;
 
@@ -37,5 +37,5 @@ impl UncleanedRows {
 
 /// Deletes rows that have ended, except those that another transaction has locked. Returns their number.
 pub(super) fn purge<S: Session>(attempt: &mut Attempt<S>) -> Result<u64, Failure> {
-    count::<S>(&rows(attempt, S::CLEAN_UP, &[("batch", &PURGED_AT_ONCE)])?)
+    last_number::<S, _>(&rows(attempt, S::CLEAN_UP, &[("batch", &PURGED_AT_ONCE)])?, 0)
 }

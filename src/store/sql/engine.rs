@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::clean_up::UncleanedRows;
-use super::row_key::RowKey;
-use super::session::{Session, TextRow, list, rows, send, values_of};
+use super::row_key::row_key;
+use super::session::{Session, TextRow, last_number, list, rows, send, values_of};
 use super::snapshot::Snapshot;
 use super::table_names::{TABLE, Tables, check_name, split_name};
 use crate::base::error::InvalidOptions;
@@ -80,7 +80,7 @@ impl<S: Session> SqlEngine<S> {
     /// owner held it.
     fn end(&self, attempt: &mut Attempt<S>, requests: &[EndRequest]) -> Result<Vec<Result<bool, Failure>>, Failure> {
         let asked: Vec<[String; 2]> =
-            requests.iter().map(|request| [RowKey::of(&request.name).to_string(), request.owner.to_string()]).collect();
+            requests.iter().map(|request| [row_key(&request.name), request.owner.to_string()]).collect();
         let mut groups: BTreeMap<End, BTreeSet<&[String; 2]>> = BTreeMap::new();
         for (request, asked) in requests.iter().zip(&asked) {
             groups.entry(request.end).or_default().insert(asked);
@@ -134,8 +134,7 @@ impl<S: Session> SqlEngine<S> {
         };
         let [asked, until] = clock.window(Clock::system().moment(), attempt.until);
         let rows = rows(attempt, S::END, &[("ours", &ours), ("micros", &term), ("asked", &asked), ("until", &until)])?;
-        let time = rows.last().and_then(|row| row.get(1)?.parse().ok());
-        let time: i64 = time.ok_or_else(|| Failure::not_understood(&rows, S::Address::KIND))?;
+        let time: i64 = last_number::<S, _>(&rows, 1)?;
         *lock(self.clock.get()) = Some(ServerClock::read(time));
         if (asked..=until).contains(&time) { Ok(rows) } else { Err(Failure::too_late()) }
     }
@@ -171,7 +170,7 @@ impl<S: Session> Engine for SqlEngine<S> {
 
     fn held(&self, attempt: &mut Attempt<S>, names: Names<'_>) -> Result<Vec<FoundEntry>, Failure> {
         if let Names::Each(each) = names {
-            let snapshot = self.look_at(attempt, each.iter().map(RowKey::of))?;
+            let snapshot = self.look_at(attempt, each.iter().map(row_key))?;
             return Ok(each.iter().filter_map(|name| Some((name.clone(), snapshot.holder(name)?))).collect());
         }
         let beginning = names.beginning_of_keys().replace('!', "!!").replace('%', "!%").replace('_', "!_");

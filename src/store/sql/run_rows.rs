@@ -6,7 +6,7 @@ use std::fmt::Display;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 use super::engine::SqlEngine;
-use super::row_key::RowKey;
+use super::row_key::event_key;
 use super::session::{Session, TextRow, list, rows};
 use crate::base::escape::decoded_text;
 use crate::lease::{name::text::read_event_key_text, token::FencingToken};
@@ -25,7 +25,7 @@ const NOT_PLAIN: &AsciiSet = &CONTROLS.add(b'%').add(b'\'').add(b'\\');
 
 impl<S: Session> LogEngine for SqlEngine<S> {
     fn runs(&self, attempt: &mut Attempt<S>, events: &[&str]) -> Result<Vec<NumberedRecord>, Failure> {
-        let keys: BTreeMap<Box<str>, &str> = events.iter().map(|event| (RowKey::of_event(event).0, *event)).collect();
+        let keys: BTreeMap<String, &str> = events.iter().map(|event| (event_key(event), *event)).collect();
         let rows = look_at_runs(attempt, keys.keys())?;
         Ok(rows.iter().filter_map(|row| record(keys.get(row.first()?.as_str())?, row)).collect())
     }
@@ -39,7 +39,7 @@ impl<S: Session> LogEngine for SqlEngine<S> {
     }
 
     fn count_skips(&self, attempt: &mut Attempt<S>, event: &str, skips: &[SkipCount]) -> Result<(), Failure> {
-        let event = RowKey::of_event(event);
+        let event = event_key(event);
         let row = |skip: &SkipCount| {
             let latest = S::later(S::EPOCH, &skip.latest().timestamp_micros().to_string());
             let (reason, count) = (skip.reason(), skip.count());
@@ -56,7 +56,7 @@ impl<S: Session> LogEngine for SqlEngine<S> {
     }
 
     fn skips(&self, attempt: &mut Attempt<S>, event: &str) -> Result<Vec<SkipCount>, Failure> {
-        let rows = look_at_runs(attempt, [RowKey::of_event(event)])?;
+        let rows = look_at_runs(attempt, [event_key(event)])?;
         Ok(rows.iter().filter_map(|row| skip_count(row)).collect())
     }
 
@@ -106,7 +106,7 @@ fn skip_count(row: &[String]) -> Option<SkipCount> {
 /// only if it still has no end.
 fn any_of(dropped: &[DroppedRuns<'_>]) -> String {
     let which = dropped.iter().flat_map(|DroppedRuns { event, ended, not_ended }| {
-        let event = RowKey::of_event(event);
+        let event = event_key(event);
         [(ended, ""), (not_ended, " AND ended_at IS NULL")].map(|(runs, unless)| {
             (!runs.is_empty()).then(|| format!("(event = '{event}' AND run IN ({}){unless})", list(runs)))
         })
@@ -116,7 +116,7 @@ fn any_of(dropped: &[DroppedRuns<'_>]) -> String {
 
 /// Returns the values of a record, in the order of the columns in `log_runs.sql`.
 fn row<S: Session>(record: &RunRecord) -> String {
-    let (event, run, end) = (RowKey::of_event(record.event()), record.id(), record.end());
+    let (event, run, end) = (event_key(record.event()), record.id(), record.end());
     let at = |time: Option<chrono::DateTime<chrono::Utc>>| {
         S::later(S::EPOCH, &or_null(time.map(|time| time.timestamp_micros())))
     };

@@ -1,6 +1,7 @@
 //! The trait `Session`: a connection to an SQL server of any kind, with the statements in its dialect.
 
 use std::fmt::Display;
+use std::str::FromStr;
 use std::time::Duration;
 
 use super::table_names::Tables;
@@ -67,10 +68,10 @@ pub(crate) trait Session: Sized + Send + 'static {
     fn warnings(health: &[TextRow]) -> Vec<StoreWarning>;
 }
 
-/// Reads the number of rows that the statements wrote or deleted, from the last row that they return.
-pub(super) fn count<S: Session>(rows: &[TextRow]) -> Result<u64, Failure> {
-    let count = rows.last().and_then(|row| row.first()?.parse().ok());
-    count.ok_or_else(|| Failure::not_understood(rows, S::Address::KIND))
+/// Reads a number from this column of the last row that statements return.
+pub(super) fn last_number<S: Session, N: FromStr>(rows: &[TextRow], column: usize) -> Result<N, Failure> {
+    let number = rows.last().and_then(|row| row.get(column)?.parse().ok());
+    number.ok_or_else(|| Failure::not_understood(rows, S::Address::KIND))
 }
 
 /// Sends statements, with these values in place of their placeholders.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
 
-use super::row_key::RowKey;
+use super::row_key::row_key;
 use super::session::TextRow;
 use crate::base::escape::Quoted;
 use crate::lease::{holder::Holder, name::MutexName, owner::Owner, token::FencingToken};
@@ -18,7 +18,7 @@ use crate::time::clock::LITTLE_STEP;
 pub(super) struct Snapshot {
     /// The server's clock before the rows were read.
     pub(super) clock: ServerClock,
-    entries: HashMap<Box<str>, MutexRow>,
+    entries: HashMap<String, MutexRow>,
 }
 
 /// A row of the table.
@@ -50,14 +50,14 @@ impl Snapshot {
             let (owner, host, token) = (owner.clone(), host.clone(), FencingToken::new(token.parse().ok()?));
             let (since, until, occurrence) = (since.parse().ok()?, until.parse().ok()?, occurrence.parse().ok());
             let entry = MutexRow { owner, token, host, since, until, is_released, term, occurrence };
-            entries.insert(name.as_str().into(), entry);
+            entries.insert(name.clone(), entry);
         }
         Some(Self { clock: ServerClock::read(now?), entries })
     }
 
     /// Returns the holder of a name, or `None` if the name is free.
     pub(super) fn holder(&self, name: &MutexName) -> Option<Result<Holder, Failure>> {
-        Some(self.holds(&RowKey::of(name))?.holder(name, self.clock.micros))
+        Some(self.holds(&row_key(name))?.holder(name, self.clock.micros))
     }
 
     /// Returns the held names among `listed`, with their holders. Rows with cut keys are left out, because their names
@@ -68,18 +68,18 @@ impl Snapshot {
         names.filter_map(|name| self.holder(&name).map(|holder| (name, holder))).collect()
     }
 
-    pub(super) fn holds(&self, key: &RowKey) -> Option<&MutexRow> {
-        self.entries.get(&key.0).filter(|entry| entry.is_held(self.clock.micros))
+    pub(super) fn holds(&self, key: &str) -> Option<&MutexRow> {
+        self.entries.get(key).filter(|entry| entry.is_held(self.clock.micros))
     }
 
     /// Returns the row of this name if this owner wrote it, even if the name is no longer held.
-    pub(super) fn of_owner(&self, key: &RowKey, owner: Owner) -> Option<&MutexRow> {
-        self.entries.get(&key.0).filter(|entry| entry.is_of(owner))
+    pub(super) fn of_owner(&self, key: &str, owner: Owner) -> Option<&MutexRow> {
+        self.entries.get(key).filter(|entry| entry.is_of(owner))
     }
 
     /// Returns whether this name is held, and its end is more than one term away. If so, the server's clock was set
     /// back after the last grant or renewal.
-    pub(super) fn outlasts_its_term(&self, key: &RowKey) -> bool {
+    pub(super) fn outlasts_its_term(&self, key: &str) -> bool {
         // The time `now` was read before the rows. If a lease was renewed in between, its end is a little more than one
         // term after `now`.
         let tolerance = i64::try_from(LITTLE_STEP.as_micros()).unwrap_or(i64::MAX);
@@ -99,7 +99,7 @@ impl Snapshot {
     pub(super) fn may_have_been_held(&self, request: &EndRequest, ago: Duration) -> bool {
         let then = self.clock.micros.saturating_sub(i64::try_from(ago.as_micros()).unwrap_or(i64::MAX));
         let ended = |entry: &MutexRow| entry.is_of(request.owner) && then <= entry.until;
-        self.entries.get(&RowKey::of(&request.name).0).is_some_and(|entry| ended(entry) || then <= entry.since)
+        self.entries.get(&row_key(&request.name)).is_some_and(|entry| ended(entry) || then <= entry.since)
     }
 }
 
