@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::sql::{DEFAULT_TIMEOUT, SqlServer, table_methods, table_names::TABLE};
+use super::sql::{DEFAULT_TIMEOUT, SqlServer, TIMEOUTS, engine::SqlEngine, table_methods, table_names::TABLE};
 use crate::base::error::InvalidOptions;
 use crate::store::{event_mutex::delegate::delegate, server::server_builder::server_builder};
 
@@ -189,7 +189,7 @@ impl MysqlMutex {
     }
 }
 
-table_methods!(MysqlMutex, MysqlMutexBuilder);
+table_methods!(MysqlMutex);
 
 server_builder! {
     /// Options of a [`MysqlMutex`]; [`build`](Self::build) checks them.
@@ -208,7 +208,7 @@ server_builder! {
     /// # Ok(())
     /// # }
     /// ```
-    pub struct MysqlMutexBuilder(Address) of MysqlMutex with "mysql-tls";
+    pub struct MysqlMutexBuilder(Address) of MysqlMutex on SqlEngine with "mysql-tls";
 
     /// Sets the table: 1 to 48 of a-z, 0-9 and _. The first character is not a digit. The name of the table's database
     /// can precede it, as in `app.mutexes`. The default is the table in the URL, or `soloist_mutexes`. Programs with
@@ -223,7 +223,7 @@ server_builder! {
     /// If another transaction has locked the row of a name, the server waits for this row, for at least a second. With
     /// a timeout below four seconds, the first attempt can end before this wait is over. The error then concerns the
     /// whole store, and not only the name.
-    timeout: DEFAULT_TIMEOUT;
+    timeout: DEFAULT_TIMEOUT, in TIMEOUTS;
 }
 
 delegate!(impl EventMutex for MysqlMutex, |this| &*this.0);

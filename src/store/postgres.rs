@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::sql::{DEFAULT_TIMEOUT, SqlServer, table_methods, table_names::TABLE};
+use super::sql::{DEFAULT_TIMEOUT, SqlServer, TIMEOUTS, engine::SqlEngine, table_methods, table_names::TABLE};
 use crate::base::error::InvalidOptions;
 use crate::store::{event_mutex::delegate::delegate, server::server_builder::server_builder};
 
@@ -207,7 +207,7 @@ impl PostgresMutex {
     }
 }
 
-table_methods!(PostgresMutex, PostgresMutexBuilder);
+table_methods!(PostgresMutex);
 
 server_builder! {
     /// Options of a [`PostgresMutex`]; [`build`](Self::build) checks them.
@@ -226,7 +226,7 @@ server_builder! {
     /// # Ok(())
     /// # }
     /// ```
-    pub struct PostgresMutexBuilder(Address) of PostgresMutex with "postgres-tls";
+    pub struct PostgresMutexBuilder(Address) of PostgresMutex on SqlEngine with "postgres-tls";
 
     /// Sets the table: 1 to 48 of a-z, 0-9 and _. The first character is not a digit. The name of the table's schema
     /// can precede it, as in `app.mutexes`. The default is the table in the URL, or `soloist_mutexes`. Programs with
@@ -237,7 +237,7 @@ server_builder! {
     /// Sets the longest time of a call: 100 milliseconds to a minute. The default is the timeout in the URL, or four
     /// seconds. The time includes the look-up of the host, the connection, the TLS handshake, the login, and a second
     /// attempt.
-    timeout: DEFAULT_TIMEOUT;
+    timeout: DEFAULT_TIMEOUT, in TIMEOUTS;
 }
 
 delegate!(impl EventMutex for PostgresMutex, |this| &*this.0);

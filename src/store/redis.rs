@@ -196,22 +196,6 @@ impl RedisMutex {
     pub fn new(url: &str) -> Result<Self, InvalidOptions> {
         Self::builder(url).build()
     }
-
-    /// Returns a builder that sets options.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use soloist::RedisMutex;
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mutex =
-    ///     RedisMutex::builder("redis://127.0.0.1").prefix("billing").timeout(Duration::from_millis(500)).build()?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn builder(url: &str) -> RedisMutexBuilder {
-        RedisMutexBuilder::new(url)
-    }
 }
 
 server_builder! {
@@ -234,7 +218,7 @@ server_builder! {
     /// # Ok(())
     /// # }
     /// ```
-    pub struct RedisMutexBuilder(Address) of RedisMutex with "redis-tls";
+    pub struct RedisMutexBuilder(Address) of RedisMutex on RedisEngine with "redis-tls";
 
     /// Sets the prefix, which is the hash tag of all keys: 1 to 100 visible ASCII characters without braces. The
     /// default is the prefix in the URL, or `soloist`. Programs with different prefixes don't see each other's leases.
@@ -243,7 +227,7 @@ server_builder! {
     /// Sets the longest time of a call: a millisecond to ten minutes. The default is the timeout in the URL, or two
     /// seconds. The time includes the look-up of the host, the connection, the TLS handshake, the login, and a second
     /// attempt.
-    timeout: Duration::from_secs(2);
+    timeout: Duration::from_secs(2), in TIMEOUTS;
 }
 
 /// The shortest and the longest timeout of a call.
@@ -262,15 +246,6 @@ impl RedisMutexBuilder {
             address.replicas = replicas;
         }
         self
-    }
-
-    /// Checks the options, and returns the store, which connects at the first call.
-    ///
-    /// # Errors
-    ///
-    /// The URL, the prefix, the timeout, or a certificate is not valid.
-    pub fn build(self) -> Result<RedisMutex, InvalidOptions> {
-        Ok(RedisMutex(Arc::new(Server::new(RedisEngine::new(self.options.check(TIMEOUTS)?)?))))
     }
 }
 

@@ -50,14 +50,13 @@
 use std::time::Duration;
 
 use super::server::attempts::Server;
-use super::server::server_builder::ServerOptions;
-use crate::base::error::{InvalidOptions, MutexError};
+use crate::base::error::MutexError;
 
 mod admission_plan;
 mod admit;
 mod clean_up;
 pub(crate) mod driver_runtime;
-mod engine;
+pub(crate) mod engine;
 mod row_key;
 mod run_rows;
 pub(crate) mod session;
@@ -73,7 +72,7 @@ pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// The shortest and the longest timeout of a call. A late copy of a request must find its row, so the longest timeout
 /// is shorter than the 90 seconds after which a clean-up deletes an ended row.
-const TIMEOUTS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(60)];
+pub(crate) const TIMEOUTS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(60)];
 
 /// The advice about the rights of the user in the URL.
 pub(crate) const RIGHTS: &str = "the user in the url needs SELECT, INSERT, UPDATE and DELETE on the table; for a log of runs, it needs \
@@ -90,10 +89,6 @@ pub(crate) const OTHER_COLUMNS: &str = "the table, or the table with _runs behin
 pub(crate) type SqlServer<S> = Server<SqlEngine<S>>;
 
 impl<S: Session> SqlServer<S> {
-    pub(super) fn of_table(options: ServerOptions<S::Address>) -> Result<Self, InvalidOptions> {
-        Ok(Self::new(SqlEngine::new(options.check(TIMEOUTS)?)?))
-    }
-
     pub(super) fn create_table(&self) -> Result<(), MutexError> {
         self.ask(format_args!("create the table {}", self.engine.target.namespace), |attempt| {
             self.engine.create_table(attempt)
@@ -115,13 +110,8 @@ impl<S: Session> SqlServer<S> {
 
 /// Defines the methods that `MysqlMutex` and `PostgresMutex` have in common.
 macro_rules! table_methods {
-    ($store:ident, $builder:ident) => {
+    ($store:ident) => {
         impl $store {
-            /// Returns a builder that sets options.
-            pub fn builder(url: &str) -> $builder {
-                $builder::new(url)
-            }
-
             /// Creates the tables that do not exist yet. Several processes may do this at the same time. An existing
             /// table is not altered.
             ///
@@ -147,17 +137,6 @@ macro_rules! table_methods {
             /// The server did not answer. The rows that were deleted until then stay deleted.
             pub fn purge(&self) -> Result<u64, $crate::base::error::MutexError> {
                 self.0.purge()
-            }
-        }
-
-        impl $builder {
-            /// Checks the options, and returns the store, which connects at the first call.
-            ///
-            /// # Errors
-            ///
-            /// The URL, the table's name, the timeout, or a certificate is not valid.
-            pub fn build(self) -> Result<$store, InvalidOptions> {
-                Ok($store(std::sync::Arc::new($crate::store::sql::SqlServer::of_table(self.options)?)))
             }
         }
     };

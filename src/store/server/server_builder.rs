@@ -74,16 +74,25 @@ impl<A: fmt::Display> fmt::Debug for ServerOptions<A> {
     }
 }
 
-/// Implements `Debug` for a public store, and defines its builder with all methods except `build`.
+/// Implements `Debug` for a public store, and defines its builder.
 macro_rules! server_builder {
     (
         $(#[$builder_doc:meta])*
-        pub struct $builder:ident($address:ty) of $store:ident with $tls:tt;
+        pub struct $builder:ident($address:ty) of $store:ident on $engine:ident with $tls:tt;
         $(#[$namespace_doc:meta])*
         $namespace:ident: $default_namespace:expr;
         $(#[$timeout_doc:meta])*
-        timeout: $default_timeout:expr;
+        timeout: $default_timeout:expr, in $timeouts:expr;
     ) => {
+        impl $store {
+            /// Returns a builder that sets options.
+            pub fn builder(url: &str) -> $builder {
+                use $crate::store::server::server_builder::ServerOptions;
+
+                $builder { options: ServerOptions::new(url, $default_namespace, $default_timeout) }
+            }
+        }
+
         impl std::fmt::Debug for $store {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 self.0.fmt(f)
@@ -98,12 +107,6 @@ macro_rules! server_builder {
         }
 
         impl $builder {
-            fn new(url: &str) -> Self {
-                use $crate::store::server::server_builder::ServerOptions;
-
-                Self { options: ServerOptions::new(url, $default_namespace, $default_timeout) }
-            }
-
             $(#[$namespace_doc])*
             pub fn $namespace(mut self, $namespace: impl Into<String>) -> Self {
                 self.options.namespace = $namespace.into();
@@ -131,6 +134,18 @@ macro_rules! server_builder {
             pub fn client_certificate(mut self, chain_pem: impl Into<Vec<u8>>, key_pem: impl Into<Vec<u8>>) -> Self {
                 self.options.tls.client = Some((chain_pem.into(), key_pem.into()));
                 self
+            }
+
+            /// Checks the options, and returns the store, which connects at the first call.
+            ///
+            /// # Errors
+            ///
+            /// The URL, the prefix or the table's name, the timeout, or a certificate is not valid.
+            pub fn build(self) -> Result<$store, $crate::base::error::InvalidOptions> {
+                use $crate::store::server::attempts::Server;
+
+                let engine = $engine::new(self.options.check($timeouts)?)?;
+                Ok($store(std::sync::Arc::new(Server::new(engine))))
             }
         }
     };

@@ -39,7 +39,7 @@ pub(crate) struct SqlEngine<S: Session> {
 }
 
 impl<S: Session> SqlEngine<S> {
-    pub(super) fn new(target: Target<S::Address>) -> Result<Self, InvalidOptions> {
+    pub(crate) fn new(target: Target<S::Address>) -> Result<Self, InvalidOptions> {
         let name = &target.namespace;
         check_name(name)?;
         let renamed = || Tables::new(name, S::QUOTE, "").in_schema(S::SCHEMA);
