@@ -233,23 +233,19 @@ impl FileMutex {
         &self.shared.dir
     }
 
-    /// Returns the directory that is at the store's path now. If this fails, the error names the state file of `mutex`.
-    fn directory_for(&self, mutex: &str) -> Result<Arc<Directory>, FileError> {
-        self.directory().map_err(FileError::of_directory(&state_in(self.dir(), mutex)))
-    }
-
-    fn directory(&self) -> io::Result<Arc<Directory>> {
+    /// Returns the directory that is at the store's path now.
+    fn directory(&self) -> Result<Arc<Directory>, FileError> {
         let mut directory = lock(&self.shared.directory);
-        if let Some(renewed) = directory.renewed()? {
+        if let Some(renewed) = directory.renewed().map_err(FileError::of_directory(self.dir()))? {
             *directory = Arc::new(renewed);
         }
         Ok(Arc::clone(&directory))
     }
 
     /// Returns the files of each mutex that has a file of this kind.
-    fn paths_with(&self, kind: &str) -> io::Result<Vec<MutexPaths>> {
+    fn paths_with(&self, kind: &str) -> Result<Vec<MutexPaths>, FileError> {
         let directory = self.directory()?;
-        let files = files_of(self.dir(), |found| found == kind)?;
+        let files = files_of(self.dir(), |found| found == kind).map_err(FileError::of_directory(self.dir()))?;
         Ok(files.iter().map(|file| MutexPaths::beside(Arc::clone(&directory), file)).collect())
     }
 
@@ -271,7 +267,7 @@ impl FileMutex {
         let mut names: Vec<&MutexName> = iter::once(name).chain(admission.excluded_by()).collect();
         names.sort_by_key(|name| name.mutex());
         names.dedup_by_key(|name| name.mutex());
-        let (directory, mut locks) = (self.directory_for(name.mutex())?, Vec::new());
+        let (directory, mut locks) = (self.directory()?, Vec::new());
         for each in names {
             let kind = if each.mutex() == name.mutex() { LockKind::Exclusive } else { LockKind::Shared };
             let paths = MutexPaths::of(Arc::clone(&directory), each.mutex());
@@ -307,7 +303,7 @@ impl FileMutex {
         deadline: Moment,
         action: impl FnOnce(OpenedMutex) -> Result<T, FileError>,
     ) -> Result<T, FileError> {
-        let paths = MutexPaths::of(self.directory_for(name.mutex())?, name.mutex());
+        let paths = MutexPaths::of(self.directory()?, name.mutex());
         let Some(file) = paths.open_if_there(LOCK)? else { return Ok(absent) };
         let lock = MutexLock::wait_for(file, LockKind::Exclusive, deadline)?;
         action(OpenedMutex::read(paths, Some(lock), self.shared.clock.now())?)
@@ -326,9 +322,8 @@ impl FileMutex {
     /// out.
     fn list(&self, names: Names<'_>) -> Result<Vec<Held>, MutexError> {
         let failed = |error: FileError| error.while_trying_to("list", "leases");
-        let all = self.paths_with(STATE).map_err(FileError::of_directory(self.dir())).map_err(failed)?;
         let (deadline, mut held) = (lock_deadline(), Vec::new());
-        for paths in all {
+        for paths in self.paths_with(STATE).map_err(failed)? {
             match self.held_in(paths, deadline, names).map_err(failed) {
                 Err(error) if error.is_outage() => return Err(error),
                 found => held.extend(found.unwrap_or_default()),
@@ -340,12 +335,14 @@ impl FileMutex {
     /// Returns a warning for each state that can't be used. Files that can't be opened are left out, because
     /// [`health::warnings`] warns of them.
     #[cfg(unix)]
-    fn unusable_states(&self) -> io::Result<Vec<StoreWarning>> {
+    fn unusable_states(&self) -> Result<Vec<StoreWarning>, FileError> {
         let (deadline, mut warnings) = (lock_deadline(), Vec::new());
         for paths in self.paths_with(STATE)? {
             if paths.open_if_there(STATE).is_ok() {
                 let found = self.held_in(paths, deadline, Names::Each(&[]));
-                warnings.extend(found.err().map(|error| StoreWarning::new(error.in_words())));
+                warnings.extend(found.err().map(|FileError { path, source, .. }| {
+                    StoreWarning::new(format_args!("the file {} can't be used: {source}", path.display()))
+                }));
             }
         }
         Ok(warnings)
@@ -495,8 +492,7 @@ impl EventMutex for FileMutex {
 
     fn held(&self, names: Names<'_>) -> Result<Vec<Held>, MutexError> {
         let deadline = lock_deadline();
-        let held_beside =
-            |mutex: &str, names| self.held_in(MutexPaths::of(self.directory_for(mutex)?, mutex), deadline, names);
+        let held_beside = |mutex: &str, names| self.held_in(MutexPaths::of(self.directory()?, mutex), deadline, names);
         match names {
             Names::Each(names) => {
                 let mut held = Vec::new();
@@ -527,11 +523,12 @@ impl EventMutex for FileMutex {
     #[cfg(unix)]
     fn check(&self) -> Result<Vec<StoreWarning>, MutexError> {
         let check = || {
-            let mut warnings = health::warnings(&*self.directory()?)?;
+            let directory = self.directory()?;
+            let mut warnings = health::warnings(&directory).map_err(FileError::of_directory(self.dir()))?;
             warnings.extend(self.unusable_states()?);
             Ok(warnings)
         };
-        check().map_err(|error| error::directory_error(format!("check the directory {}", self.dir().display()), error))
+        check().map_err(|error: FileError| error.while_trying_to("check", "the directory"))
     }
 }
 

@@ -32,12 +32,6 @@ impl StoreWarning {
         Self(OneLine(text).to_string())
     }
 
-    /// Makes the warning for a store that still answers reads, but takes no writes. With such a store, no protected
-    /// event runs.
-    pub(crate) fn takes_no_writes(why: impl fmt::Display) -> Self {
-        Self::new(format_args!("the store takes no writes, so that no protected event runs: {why}"))
-    }
-
     /// Returns a warning if the version `found` of the server is older than `needed`. Compares the first two numbers
     /// only.
     #[cfg(feature = "server")]

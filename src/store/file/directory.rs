@@ -43,8 +43,6 @@ const QUIETLY: OFlags = FLAGS;
 const PAUSES: [Duration; 4] =
     [Duration::ZERO, Duration::from_millis(1), Duration::from_millis(2), Duration::from_millis(4)];
 
-const IS_A_FILE: &str = "it is a file: write the path of a directory, in which the store makes files of its own";
-
 /// The open directory of a store.
 pub(super) struct Directory {
     pub(super) path: PathBuf,
@@ -75,7 +73,6 @@ impl Directory {
         let opened = File::options().read(true).custom_flags(directory).open(path);
         let opened = opened.map_err(|error| match fs::metadata(path) {
             Ok(found) if is_closed(&error) => why_closed(&found),
-            Ok(found) if !found.is_dir() => io::Error::new(error.kind(), IS_A_FILE),
             _ => error,
         })?;
         let found = opened.metadata()?;

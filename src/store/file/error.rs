@@ -9,8 +9,8 @@ use crate::base::{error::MutexError, escape::Quoted};
 /// An error, and the file that it is about.
 #[derive(Debug)]
 pub(super) struct FileError {
-    path: PathBuf,
-    source: io::Error,
+    pub(super) path: PathBuf,
+    pub(super) source: io::Error,
     /// Whether the directory of the file can't be used. Then requests for other names fail, too.
     is_of_directory: bool,
 }
@@ -40,12 +40,6 @@ impl FileError {
             known.trim_end()
         );
         Self::unusable(path, why)
-    }
-
-    /// Returns the text of a warning, with the file and its fault.
-    #[cfg(unix)]
-    pub(super) fn in_words(&self) -> String {
-        format!("the file {} can't be used: {}", self.path.display(), self.source)
     }
 
     /// Returns the `MutexError` for an attempt that failed. `verb` is the attempted action, such as `forget`. The error

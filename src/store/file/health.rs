@@ -15,7 +15,10 @@ pub(super) fn warnings(directory: &Directory) -> io::Result<Vec<StoreWarning>> {
     let path = &directory.path;
     let mut warnings = Vec::from_iter(of_its_group(directory));
     warnings.extend(directory.try_write().err().map(|error| {
-        StoreWarning::takes_no_writes(format_args!("could not write a file to {}: {error}", path.display()))
+        StoreWarning::new(format_args!(
+            "the store takes no writes, so that no protected event runs: could not write a file to {}: {error}",
+            path.display()
+        ))
     }));
     if is_overlay(path)? {
         warnings.push(StoreWarning::new(format_args!(

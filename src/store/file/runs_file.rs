@@ -31,20 +31,27 @@ const LOCKED_FOR: Duration = Duration::from_secs(1);
 const LOG: &str = "the log of runs";
 
 impl FileMutex {
-    fn log_paths(&self, event: &str) -> Result<MutexPaths, FileError> {
-        let directory = self.directory().map_err(FileError::of_directory(self.dir()))?;
-        Ok(MutexPaths::of(directory, event))
-    }
-
     fn read_log(&self, event: &str) -> Result<EventLog, MutexError> {
-        let log = self.log_paths(event).and_then(|paths| read(&paths, event));
+        let log = self.directory().and_then(|directory| read(&MutexPaths::of(directory, event), event));
         log.map_err(|error| error.while_trying_to("read", LOG))
     }
 
-    /// Changes the log of an event. Waits until `deadline` for its lock.
+    /// Reads the log of an event, changes it with `change`, and writes it. Waits until `deadline` for its lock.
     fn change_log(&self, event: &str, deadline: Moment, change: impl FnOnce(&mut EventLog)) -> Result<(), MutexError> {
-        let written = self.log_paths(event).and_then(|paths| rewrite(&paths, event, deadline, change));
-        written.map_err(|error| error.while_trying_to("write", LOG))
+        let rewrite = || {
+            let paths = MutexPaths::of(self.directory()?, event);
+            let _lock = MutexLock::wait_for(paths.open_or_make(RUNS_LOCK)?, LockKind::Exclusive, deadline)?;
+            let mut log = read(&paths, event)?;
+            change(&mut log);
+            let skips = log.skips.iter().map(|skip| {
+                let (reason, count, latest) = (skip.reason(), skip.count(), skip.latest().timestamp_micros());
+                format!("skipped={reason} count={count} latest_us={latest}\n")
+            });
+            let runs = log.runs.iter().map(|run| format!("{} {}\n", run.record.id(), run.to_line()));
+            let lines: String = skips.chain(runs).collect();
+            paths.replace(RUNS, &format!("{MAGIC}event {}\n{lines}", escaped(event)))
+        };
+        rewrite().map_err(|error: FileError| error.while_trying_to("write", LOG))
     }
 }
 
@@ -76,8 +83,7 @@ impl RunLog for FileMutex {
 
     /// Lists the names of the events in all logs of the directory. A log that can't be used is left out.
     fn events(&self) -> Result<Vec<String>, MutexError> {
-        let logs = self.paths_with(RUNS).map_err(FileError::of_directory(self.dir()));
-        let logs = logs.map_err(|error| error.while_trying_to("list", LOG))?;
+        let logs = self.paths_with(RUNS).map_err(|error| error.while_trying_to("list", LOG))?;
         Ok(logs.iter().filter_map(|paths| event_of(paths).ok()?).collect())
     }
 }
@@ -103,26 +109,6 @@ fn read(paths: &MutexPaths, event: &str) -> Result<EventLog, FileError> {
 /// Returns the moment until which a write that begins now may wait for locks.
 fn write_deadline() -> Moment {
     Clock::system().moment().plus(LOCKED_FOR)
-}
-
-/// Reads the log, changes it with `change`, and writes it. Waits until `deadline` for the lock.
-fn rewrite(
-    paths: &MutexPaths,
-    event: &str,
-    deadline: Moment,
-    change: impl FnOnce(&mut EventLog),
-) -> Result<(), FileError> {
-    let lock = paths.open_or_make(RUNS_LOCK)?;
-    let _lock = MutexLock::wait_for(lock, LockKind::Exclusive, deadline)?;
-    let mut log = read(paths, event)?;
-    change(&mut log);
-    let skips = log.skips.iter().map(|skip| {
-        let (reason, count, latest) = (skip.reason(), skip.count(), skip.latest().timestamp_micros());
-        format!("skipped={reason} count={count} latest_us={latest}\n")
-    });
-    let runs = log.runs.iter().map(|run| format!("{} {}\n", run.record.id(), run.to_line()));
-    let lines: String = skips.chain(runs).collect();
-    paths.replace(RUNS, &format!("{MAGIC}event {}\n{lines}", escaped(event)))
 }
 
 /// Reads the name of the event from a log. Returns `None` if the file is missing, or if it was copied from the log of

@@ -2,6 +2,7 @@
 //! creates nor gives away its target.
 
 use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::child::Order;
@@ -68,7 +69,7 @@ impl<'a> Field<'a> {
     /// Asserts that the store refuses the object that `plant` has put in the place of the file, and names the
     /// reason.
     #[track_caller]
-    fn refuses(&self, file: Opened, why: &str, plant: impl FnOnce(&Path)) {
+    fn refuses(&self, file: Opened, why: impl FnOnce(&Path) -> String, plant: impl FnOnce(&Path)) {
         let path = self.path(file);
         let first = File::options().read(true).write(true).open(self.path(Opened::Life)).unwrap();
         if matches!(file, Opened::NextLife) {
@@ -78,7 +79,7 @@ impl<'a> Field<'a> {
         plant(&path);
         let before = (access(&self.treasure), access(&path));
         let said = self.victim.does(&Order::Use(&self.dir));
-        assert_eq!(said, format!("could not admit lease/reports in {}: {why}", path.display()), "{file:?}");
+        assert_eq!(said, format!("could not admit lease/reports in {}: {}", path.display(), why(&path)), "{file:?}");
         assert_eq!((access(&self.treasure), access(&path)), before, "{file:?}");
         assert_eq!(fs::read(&self.treasure).unwrap(), b"", "{file:?}");
         assert!(!self.missing.exists(), "{file:?}: a file was made behind a link");
@@ -104,6 +105,19 @@ fn a_link_in_place_of_a_file_is_not_followed_by_another_user() {
     }
 }
 
+/// Returns the message about the planted file at `path`.
+fn planted(path: &Path) -> String {
+    let found = fs::symlink_metadata(path).expect("it is there");
+    format!(
+        "it may have been planted: it is no regular file, or has several names (hard links), or belongs to another user; its \
+         owner is user {}, its group {}, and it has {} names: stop all processes that use the directory, then remove it; if \
+         several users share the store, its directory needs `chmod g+rwxs`",
+        found.uid(),
+        found.gid(),
+        found.nlink()
+    )
+}
+
 #[track_caller]
 fn links_are_not_followed<'a>(ground: &'a Ground, file: Opened, field: impl Fn(&'a Ground, &str) -> Field<'a>) {
     let symbolic = "it is a symbolic link, and links are not followed: \
@@ -111,13 +125,15 @@ fn links_are_not_followed<'a>(ground: &'a Ground, file: Opened, field: impl Fn(&
     for (name, there) in [("link", true), ("dangling", false)] {
         let field = field(ground, &format!("{file:?}-{name}"));
         let target = if there { &field.treasure } else { &field.missing }.display().to_string();
-        field.refuses(file, symbolic, |path| field.bob.succeeds(&format!("ln -s {target} \"$1\""), path));
+        field.refuses(
+            file,
+            |_| symbolic.to_owned(),
+            |path| field.bob.succeeds(&format!("ln -s {target} \"$1\""), path),
+        );
     }
     let field = field(ground, &format!("{file:?}-hard"));
-    let hard = "it has 2 names (hard links), and may be another user's file under one of them: \
-                stop all processes that use the directory, then remove this name";
     // Some systems let Bob do this.
-    field.refuses(file, hard, |path| fs::hard_link(&field.treasure, path).unwrap());
+    field.refuses(file, planted, |path| fs::hard_link(&field.treasure, path).unwrap());
 }
 
 #[test]
@@ -125,11 +141,10 @@ fn what_is_no_regular_file_is_refused_at_once() {
     let Some(ground) = Ground::as_root("file::planted::what_is_no_regular_file_is_refused_at_once") else { return };
     for file in ALL {
         let field = Field::of_alice(&ground, &format!("{file:?}-pipe"));
-        let pipe = "it is not a regular file: stop all processes that use the directory, then remove it";
-        field.refuses(file, pipe, |path| field.bob.succeeds("mkfifo -m 666 \"$1\"", path));
+        field.refuses(file, planted, |path| field.bob.succeeds("mkfifo -m 666 \"$1\"", path));
         let field = Field::of_alice(&ground, &format!("{file:?}-folder"));
         let folder = "Is a directory (os error 21)";
-        field.refuses(file, folder, |path| field.bob.succeeds("mkdir -m 777 \"$1\"", path));
+        field.refuses(file, |_| folder.to_owned(), |path| field.bob.succeeds("mkdir -m 777 \"$1\"", path));
     }
 }
 
@@ -158,12 +173,10 @@ fn a_file_of_somebody_else_is_refused_where_nobody_shares() {
     };
     let dir = ground.dir("locks", 0, TEAM, 0o770);
     assert_eq!(ground.in_team(ALICE).does(&Order::Use(&dir)), "granted");
-    let why = format!(
-        "it belongs to user {ALICE} and group {ALICE}, and may have been planted: stop all processes that use the \
-         directory, then remove it; if several users share the store, its directory needs `chmod g+rwxs`"
-    );
     for (name, user) in [("Bob", ground.in_team(BOB)), ("root", ground.root())] {
         let said = user.does(&Order::Use(&dir));
+        let mut locks = files(&dir).into_iter().filter(|path| path.extension().is_some_and(|kind| kind == "lock"));
+        let why = planted(&locks.next_back().expect("she made one"));
         assert!(said.ends_with(&format!(".lock: {why}")), "{name}: {said}");
     }
 }

@@ -62,23 +62,16 @@ impl Access {
     /// Refuses a file that another user may have planted. `us` is the user of this process.
     pub(super) fn accept(&self, file: &Metadata, us: u32) -> io::Result<()> {
         let owner = file.uid();
-        if !file.is_file() {
-            return Err(refused("it is not a regular file: stop all processes that use the directory, then remove it"));
-        }
-        if file.nlink() > 1 {
-            let names = file.nlink();
-            return Err(refused(format!(
-                "it has {names} names (hard links), and may be another user's file under one of them: stop all \
-                 processes that use the directory, then remove this name"
-            )));
-        }
         let is_the_groups = self.shared && file.gid() == self.group;
         let is_the_directorys = us == ROOT && owner == self.owner;
-        if ![us, ROOT].contains(&owner) && !is_the_groups && !is_the_directorys {
+        let is_trusted = [us, ROOT].contains(&owner) || is_the_groups || is_the_directorys;
+        if !file.is_file() || file.nlink() > 1 || !is_trusted {
             return Err(refused(format!(
-                "it belongs to user {owner} and group {}, and may have been planted: stop all processes that use the \
-                 directory, then remove it; if several users share the store, its directory needs `chmod g+rwxs`",
-                file.gid()
+                "it may have been planted: it is no regular file, or has several names (hard links), or belongs to another user; its \
+                 owner is user {owner}, its group {}, and it has {} names: stop all processes that use the directory, then remove it; \
+                 if several users share the store, its directory needs `chmod g+rwxs`",
+                file.gid(),
+                file.nlink()
             )));
         }
         if owner != us && file.mode() & WRITABLE_BY_ALL != 0 {
