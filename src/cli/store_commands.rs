@@ -22,7 +22,7 @@ use crate::schedule::history::logged_run::LoggedRun;
 use crate::schedule::history::status::waiting_for;
 use crate::schedule::pause::pause_error::PauseError;
 use crate::schedule::schedule::Schedule;
-use crate::store::connect::{DatabaseTables, connect, missing_directory};
+use crate::store::connect::{connect, missing_directory, tables_of};
 use crate::store::event_mutex::EventMutex;
 use crate::store::event_mutex::description::Scope;
 use crate::store::event_mutex::held::{Held, Names};
@@ -153,11 +153,12 @@ pub(super) fn named(schedule: Schedule, arguments: &ArgMatches) -> Result<Schedu
 
 /// Creates the table of a store that needs one. With `--print`, only returns the statements that create the table.
 pub(super) fn create_table(arguments: &ArgMatches) -> Answered {
-    let tables = DatabaseTables::of(text(arguments, "store")).map_err(|error| CommandFailure::usage(Chain(&error)))?;
+    let tables = tables_of(text(arguments, "store"));
+    let (schema, create) = tables.map_err(|error| CommandFailure::usage(Chain(&error)))?;
     if arguments.get_flag("print") {
-        return Ok(CommandAnswer::text(tables.schema.trim_end()));
+        return Ok(CommandAnswer::text(schema.trim_end()));
     }
-    (tables.create)()?;
+    create()?;
     Ok(CommandAnswer::text("the table is ready"))
 }
 

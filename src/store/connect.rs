@@ -16,7 +16,7 @@ use super::redis::RedisMutex;
 #[cfg(feature = "cli")]
 use crate::base::error::MutexError;
 use crate::base::error::{BoxError, debug_as_display};
-use crate::base::escape::percent_decoded;
+use crate::base::escape::decoded_text;
 
 /// Opens the store that `url` names.
 ///
@@ -85,36 +85,29 @@ pub fn connect(url: &str) -> Result<Arc<dyn EventMutex>, ConnectError> {
     }
 }
 
-/// The tables of a store in a database, for the command `create-table`.
+/// The statements that make the tables of a store in a database, and a function that makes them.
 #[cfg(feature = "cli")]
-pub(crate) struct DatabaseTables {
-    /// The SQL statements that make the tables.
-    pub(crate) schema: String,
-    /// Makes the tables.
-    pub(crate) create: Box<dyn FnOnce() -> Result<(), MutexError>>,
-}
+type DatabaseTables = (String, Box<dyn FnOnce() -> Result<(), MutexError>>);
 
+/// Returns the tables of the store that `url` names, for the command `create-table`. Does not connect to the store.
 #[cfg(feature = "cli")]
-impl DatabaseTables {
-    /// Returns the tables of the store that `url` names, without connecting to the store.
-    pub(crate) fn of(url: &str) -> Result<Self, ConnectError> {
-        let (scheme, kind, _) = split_scheme(url)?;
-        match kind {
-            #[cfg(feature = "mysql")]
-            "mysql" => {
-                let store = MysqlMutex::new(url).map_err(refused)?;
-                Ok(Self { schema: store.schema().to_owned(), create: Box::new(move || store.create_table()) })
-            }
-            #[cfg(feature = "postgres")]
-            "postgres" => {
-                let store = PostgresMutex::new(url).map_err(refused)?;
-                Ok(Self { schema: store.schema().to_owned(), create: Box::new(move || store.create_table()) })
-            }
-            "memory" | "file" | "redis" | "redis-tls" => {
-                Err(refused(format!("a store with the scheme {scheme} has no table, and needs none")))
-            }
-            feature => Err(not_built_in(&scheme, feature)),
+pub(crate) fn tables_of(url: &str) -> Result<DatabaseTables, ConnectError> {
+    let (scheme, kind, _) = split_scheme(url)?;
+    match kind {
+        #[cfg(feature = "mysql")]
+        "mysql" => {
+            let store = MysqlMutex::new(url).map_err(refused)?;
+            Ok((store.schema().to_owned(), Box::new(move || store.create_table())))
         }
+        #[cfg(feature = "postgres")]
+        "postgres" => {
+            let store = PostgresMutex::new(url).map_err(refused)?;
+            Ok((store.schema().to_owned(), Box::new(move || store.create_table())))
+        }
+        "memory" | "file" | "redis" | "redis-tls" => {
+            Err(refused(format!("a store with the scheme {scheme} has no table, and needs none")))
+        }
+        feature => Err(not_built_in(&scheme, feature)),
     }
 }
 
@@ -207,18 +200,6 @@ fn directory(rest: &str) -> Result<PathBuf, ConnectError> {
             "the url of a file store needs an absolute path to a folder of its own: write file:/var/lib/myapp/locks",
         ));
     }
-    let why = "the path in the url of a store has a % that is not followed by two hexadecimal digits";
-    path_of(percent_decoded(path).ok_or_else(|| refused(why))?)
-}
-
-#[cfg(unix)]
-#[allow(clippy::unnecessary_wraps)] // The version for other systems can fail.
-fn path_of(bytes: Vec<u8>) -> Result<PathBuf, ConnectError> {
-    Ok(<std::ffi::OsString as std::os::unix::ffi::OsStringExt>::from_vec(bytes).into())
-}
-
-#[cfg(not(unix))]
-fn path_of(bytes: Vec<u8>) -> Result<PathBuf, ConnectError> {
-    let why = "the path in the url of a store is not valid utf-8, and this system needs paths in utf-8";
-    String::from_utf8(bytes).map(PathBuf::from).map_err(|_| refused(why))
+    let why = "the path in the url of a store has a % that is not followed by two hexadecimal digits, or is not UTF-8";
+    decoded_text(path).map(PathBuf::from).ok_or_else(|| refused(why))
 }

@@ -129,8 +129,9 @@ fn a_url_that_is_not_a_plain_path_is_refused() {
         "the url of a file store has no options: give each application its own folder; in a path, write ? as %3F and # \
          as %23"
     );
-    for url in ["file:/locks%", "file:/locks%2", "file:/locks%+1", "file:/locks%é"] {
-        let said = "the path in the url of a store has a % that is not followed by two hexadecimal digits";
+    for url in ["file:/locks%", "file:/locks%2", "file:/locks%+1", "file:/locks%é", "file:/locks%FF"] {
+        let said =
+            "the path in the url of a store has a % that is not followed by two hexadecimal digits, or is not UTF-8";
         assert_eq!(refused(url), said, "{url}");
     }
 }
