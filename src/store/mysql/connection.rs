@@ -61,6 +61,7 @@ impl Session for Connection {
     /// Empty, because other users can't run code with the rights of this user: in MySQL, a trigger runs with the rights
     /// of the user who made the trigger.
     const STRANGERS: &'static str = "";
+    const WARNINGS: fn(&[TextRow]) -> Vec<StoreWarning> = health::warnings;
     const LOOK_AT_RUNS: &'static str = include_str!("statements/look_at_runs.sql");
     const LOG_RUNS: &'static str = include_str!("statements/log_runs.sql");
     const COUNT_SKIPS: &'static str = include_str!("statements/count_skips.sql");
@@ -100,10 +101,6 @@ impl Session for Connection {
             let undone = self.runtime.until(until, conn.query_drop("ROLLBACK")).map_err(Failure::not_asked)?;
             Err(undone.map_or_else(|error| failed(error).undone(), |()| failure))
         })
-    }
-
-    fn warnings(health: &[TextRow]) -> Vec<StoreWarning> {
-        health::warnings(health)
     }
 }
 

@@ -111,6 +111,7 @@ impl Session for Connection {
     const CLEAN_UP: &'static str = include_str!("statements/clean_up.sql");
     const HEALTH: &'static str = include_str!("statements/health.sql");
     const STRANGERS: &'static str = include_str!("statements/strangers.sql");
+    const WARNINGS: fn(&[TextRow]) -> Vec<StoreWarning> = health::warnings;
     const LOOK_AT_RUNS: &'static str = include_str!("statements/look_at_runs.sql");
     const LOG_RUNS: &'static str = include_str!("statements/log_runs.sql");
     const COUNT_SKIPS: &'static str = include_str!("statements/count_skips.sql");
@@ -142,10 +143,6 @@ impl Session for Connection {
 
     fn query(&mut self, statements: &str, until: Moment) -> Result<Vec<TextRow>, Failure> {
         self.send(&format!("{}{statements}", self.settings), until)
-    }
-
-    fn warnings(health: &[TextRow]) -> Vec<StoreWarning> {
-        health::warnings(health)
     }
 }
 

@@ -36,13 +36,6 @@ pub(super) enum Topology {
     Sentinel { primary: String, login: RedisConnectionInfo },
 }
 
-impl Address {
-    /// Returns whether the URL names Sentinels, or nodes of a cluster.
-    pub(super) fn fails_over(&self) -> bool {
-        self.topology.is_some()
-    }
-}
-
 impl ServerAddress for Address {
     const KIND: &'static str = "redis";
     const SCHEMES: &'static [&'static str] =

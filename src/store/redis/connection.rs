@@ -156,9 +156,6 @@ impl Socket {
 
     /// Returns whether something can be read: the end of the connection, or an answer that no request has asked for.
     fn has_input(&self) -> bool {
-        #[cfg(unix)]
-        let peeked = self.connected.recv_with_flags(&mut [MaybeUninit::uninit()], libc::MSG_PEEK | libc::MSG_DONTWAIT);
-        #[cfg(not(unix))]
         let peeked = self.connected.set_nonblocking(true).and_then(|()| {
             let peeked = self.connected.peek(&mut [MaybeUninit::uninit()]);
             self.connected.set_nonblocking(false).and(peeked)

@@ -13,7 +13,6 @@ use super::server_error::read;
 use super::topology;
 use crate::base::error::InvalidOptions;
 use crate::lease::name::MutexName;
-use crate::store::event_mutex::admission::Admitted;
 use crate::store::event_mutex::held::Names;
 use crate::store::server::engine::{Answers, Attempt, Engine, FoundEntry, Health, Request};
 use crate::store::server::failure::Failure;
@@ -137,10 +136,6 @@ fn beginning_with(text: &str) -> String {
     let is_special = |char: &char| matches!(char, '*' | '?' | '[' | ']' | '\\');
     let escaped = text.chars().flat_map(|char| is_special(&char).then_some('\\').into_iter().chain([char]));
     escaped.chain(['*']).collect()
-}
-
-pub(super) fn is_granted(decided: &Result<Admitted, Failure>) -> bool {
-    matches!(decided, Ok(Admitted::Granted(_)))
 }
 
 #[cfg(test)]

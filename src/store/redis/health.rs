@@ -20,7 +20,7 @@ impl RedisEngine {
         let answers = exchange(attempt, &[last, cmd("TIME"), cmd("INFO")])?;
         answers[1..].iter().try_for_each(unless_refused)?;
         let (time, address) = (instant(micros(&answers[1])?), &self.target.address);
-        let warnings = warnings(&answers[2], address.replicas, address.fails_over())?;
+        let warnings = warnings(&answers[2], address.replicas, address.topology.is_some())?;
         let skips_trial = [IS_REPLICA, CLUSTER_NODE].iter().any(|why| warnings.contains(&StoreWarning::new(why)));
         // A token is the server's time of its grant, or a later time if the clock was set back before the grant. So a
         // last token that is later than `time` shows that the clock was set back. An error is ignored, because the

@@ -9,7 +9,7 @@
 //! The value of an entry is `v1 OWNER token=N term=MS since=INSTANT for=OCCURRENCE host=TEXT`. Without an occurrence, `for=` is left
 //! out. `TEXT` is the rest of the value, as in `web-1 instance=blue app=shop (the table is migrated)`.
 
-use std::fmt::{Display, Write as _};
+use std::fmt::Display;
 use std::io::ErrorKind;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -59,8 +59,7 @@ impl StoredScript {
     /// Returns the beginning of a call of the script. The caller adds this number of keys, and then the other arguments.
     pub(super) fn call(&self, keys: usize) -> Cmd {
         let script = self.hashed.get_or_init(|| Script::new(self.text));
-        let mut call = Cmd::with_capacity(3 * keys + 8, 160 * keys + 400);
-        call.arg("EVALSHA").arg(script.get_hash()).arg(keys).take()
+        cmd("EVALSHA").arg(script.get_hash()).arg(keys).take()
     }
 }
 
@@ -288,9 +287,7 @@ const FORMAT: &str = "v1";
 
 /// Returns the beginning of an entry: the format and the owner, with a space behind each.
 fn beginning_of_entry(owner: Owner) -> String {
-    let mut beginning = String::with_capacity(64);
-    let _ = write!(beginning, "{FORMAT} {owner} "); // Writing to a text never fails.
-    beginning
+    format!("{FORMAT} {owner} ")
 }
 
 /// Returns the term of an entry in milliseconds, rounded up.
@@ -301,15 +298,9 @@ fn millis(term: Term) -> u128 {
 /// Returns the end of an entry, behind the owner, the token and the term: the time of the grant, as this process
 /// estimates the server's time; the occurrence; and the text about this process.
 fn end_of_entry(since: DateTime<Utc>, occurrence: Option<DateTime<Utc>>, label: Option<&Label>) -> String {
-    let mut end = String::with_capacity(200);
-    // Writing to a text never fails.
     let since = since.to_rfc3339_opts(SecondsFormat::Millis, true);
-    let _ = write!(end, " since={since}");
-    if let Some(occurrence) = occurrence {
-        let _ = write!(end, " for={occurrence:?}");
-    }
-    let _ = write!(end, " host={}", text_of_this_process(label));
-    end
+    let occurrence = occurrence.map_or_else(String::new, |occurrence| format!(" for={occurrence:?}"));
+    format!(" since={since}{occurrence} host={}", text_of_this_process(label))
 }
 
 /// Reads the holder from an entry, whose key expires `left_ms` milliseconds after `now`. Returns the reason as the

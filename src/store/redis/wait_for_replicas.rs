@@ -3,10 +3,10 @@
 use redis::cmd;
 
 use super::connection::Connection;
-use super::engine::{RedisEngine, is_granted};
+use super::engine::RedisEngine;
 use super::scripts::{TOKEN_KEPT, replies};
 use super::server_error::read;
-use crate::store::event_mutex::admission::Admission;
+use crate::store::event_mutex::admission::{Admission, Admitted};
 use crate::store::server::engine::{Answers, Attempt, End, EndRequest, Request};
 use crate::store::server::failure::{AskAgain, Failure};
 use crate::time::clock::Clock;
@@ -25,6 +25,7 @@ impl RedisEngine {
         admissions: &[&Admission],
         answers: &mut Answers,
     ) {
+        let is_granted = |decided: &_| matches!(decided, Ok(Admitted::Granted(_)));
         let granted = admissions.iter().zip(&answers.admissions).filter(|(_, decided)| is_granted(decided));
         let granted: Vec<&Admission> = granted.map(|(admission, _)| *admission).collect();
         if answers.ends.is_empty() && granted.is_empty() {

@@ -181,9 +181,7 @@ impl<E: Engine> Server<E> {
             }
             let goes_on = match failure.retry {
                 AskAgain::Later => {
-                    // A server that has no room for another connection may send an error with a code, or may just
-                    // close the connection. The failure with a code says more, so it is kept.
-                    no_room = no_room.filter(|before| before.code().is_some()).or_else(|| Some(failure.clone()));
+                    no_room = Some(Failure::more_telling(no_room, failure.clone()));
                     pauses(&mut pause, until)
                 }
                 AskAgain::Now => may_retry && now() < until,

@@ -166,8 +166,7 @@ impl Failure {
 
     /// Returns `before` if it is the error reply of a server, because such a reply says more than a broken connection.
     /// Otherwise, returns `failure`. The returned failure says to retry after a pause if one of the two failures says so.
-    /// `before` and `failure` come from two of a store's servers.
-    #[cfg(any(feature = "redis", feature = "postgres"))]
+    /// `before` and `failure` come from two attempts, or from two of a store's servers.
     pub(crate) fn more_telling(before: Option<Self>, failure: Self) -> Self {
         let is_away =
             [before.as_ref(), Some(&failure)].into_iter().flatten().any(|failure| failure.retry == AskAgain::Later);

@@ -185,7 +185,7 @@ impl<S: Session> Engine for SqlEngine<S> {
         let ahead = values_of(&health, "ahead").first().and_then(|micros| micros.parse().ok());
         let (time, ahead) = (look.clock.time(), ahead.map(Duration::from_micros));
         let skips_trial = values_of(&health, "replica") == ["true"] || !values_of(&health, "stranger").is_empty();
-        Ok(Health { time, ahead, skips_trial, warnings: S::warnings(&health) })
+        Ok(Health { time, ahead, skips_trial, warnings: (S::WARNINGS)(&health) })
     }
 
     fn try_clean_up(&self, attempt: &mut Attempt<S>) -> Result<(), Failure> {

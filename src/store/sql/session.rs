@@ -48,6 +48,8 @@ pub(crate) trait Session: Sized + Send + 'static {
     /// The statement that finds other users who can run code with the rights of all users of the tables. The statement
     /// needs no rights on the tables. It is empty for a kind of server on which no user can run such code.
     const STRANGERS: &'static str;
+    /// The function that returns the warnings about a server and a table, from the rows that `HEALTH` returns.
+    const WARNINGS: fn(&[TextRow]) -> Vec<StoreWarning>;
     const LOOK_AT_RUNS: &'static str;
     const LOG_RUNS: &'static str;
     const COUNT_SKIPS: &'static str;
@@ -63,9 +65,6 @@ pub(crate) trait Session: Sized + Send + 'static {
     /// Sends statements, and reads all their rows by `until`. Either all statements are carried out, or none. After a
     /// conflict or a lock timeout, the session can be used again.
     fn query(&mut self, statements: &str, until: Moment) -> Result<Vec<TextRow>, Failure>;
-
-    /// Returns the warnings about a server and a table, from the rows that `HEALTH` returns.
-    fn warnings(health: &[TextRow]) -> Vec<StoreWarning>;
 }
 
 /// Reads a number from this column of the last row that statements return.
