@@ -27,7 +27,7 @@ use crate::schedule::report::{Entry, Verdict};
 use crate::schedule::schedule::{Schedule, registry::UnknownEvent};
 use crate::task::run::{ENDING_TAKES, USUAL_GRACE};
 use crate::time::clock::Clock;
-use crate::time::clock::shown::{HumanDuration, to_the_second};
+use crate::time::clock::shown::{HumanDuration, for_people};
 use crate::time::{crontab::Crontab, tick::Tick, zone::Zone};
 
 /// The exit code for wrong arguments: `EX_USAGE` of `sysexits.h`, as in `flock`.
@@ -88,7 +88,7 @@ pub(super) fn run(arguments: &ArgMatches) -> Answered {
     let is_tried = io::stderr().is_terminal();
     if interval(arguments).is_some() && schedule.last_due(name, now).is_ok_and(|due| due.is_none()) {
         if is_verbose || is_tried {
-            let next = schedule.next_due(now).map_or_else(|| "never".to_owned(), to_the_second);
+            let next = schedule.next_due(now).map_or_else(|| "never".to_owned(), for_people);
             say(format_args!("{}: it is not due: its next time is {next}", Named(name)));
         }
         return Ok(CommandAnswer::nothing());

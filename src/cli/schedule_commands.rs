@@ -18,9 +18,7 @@ use live_view::LiveView;
 use super::answer::{Answered, CommandAnswer, CommandFailure, FAILED, print_end};
 use super::arguments::{duration_of, text};
 use super::store_commands;
-use super::tables::{
-    holding, how_it_ended, lines, marked, other_timetables, pause_in_words, start_time, table_or, time,
-};
+use super::tables::{holding, how_it_ended, lines, marked, other_timetables, start_time, table_or, time};
 use crate::base::escape::{Chain, Named, OneLine};
 use crate::event::definition::{Definition, Start};
 use crate::event::protection::claim::CLAIM_MARGIN;
@@ -206,14 +204,20 @@ fn list(schedule: &Schedule, count: u16, is_json: bool) -> Answered {
         return CommandAnswer::json(&events.map(form).collect::<Vec<_>>());
     }
     let rows = events.map(|(event, starts)| {
-        let time = |start: &Start| start_time(start.at, start.occurrence, event.zone(), now);
+        let time = |start: &Start| start_time(start.at, start.occurrence, now);
         let times: Vec<String> = starts.iter().map(time).collect();
         let times = if times.is_empty() { never(event.is_over(None)) } else { lines(&times) };
         // In the text of a protection, the details come after a comma. The table leaves them out.
         let words = event.protections().into_iter().map(|it| it.split(',').next().unwrap_or_default().to_owned());
         let protections = lines(&words.collect::<Vec<_>>());
         let conditions = lines(&event.conditions());
-        vec![Named(event.name()).into(), event.timetable().into(), times.into(), protections.into(), conditions.into()]
+        vec![
+            Named(event.name()).into(),
+            event.timetable.in_words_and_zone().into(),
+            times.into(),
+            protections.into(),
+            conditions.into(),
+        ]
     });
     let heads = ["event", "timetable", "next due", "protections", "conditions"];
     Ok(CommandAnswer::text(table_or(&heads, rows, NO_EVENTS)))
@@ -239,8 +243,9 @@ fn next(schedule: &Schedule, within: Duration, is_json: bool) -> Answered {
         };
         return CommandAnswer::json(&due.iter().map(form).collect::<Vec<_>>());
     }
-    let time = |(start, event): &(Start, Arc<Definition>)| start_time(start.at, start.occurrence, event.zone(), now);
-    let rows = due.iter().map(|due| vec![time(due).into(), Named(due.1.name()).into()]);
+    let rows = due
+        .iter()
+        .map(|(start, event)| vec![start_time(start.at, start.occurrence, now).into(), Named(event.name()).into()]);
     let nothing = format!("nothing is due within {}", ExactDuration(within));
     Ok(CommandAnswer::text(table_or(&["due", "event"], rows, &nothing)))
 }
@@ -251,11 +256,11 @@ fn status(status: &Status, is_json: bool) -> Answered {
         return Ok(CommandAnswer::json(status)?.with_code(code));
     }
     let mut lines: Vec<String> = status.store_errors.iter().map(|error| format!("store: {}", Chain(error))).collect();
-    lines.extend(status.paused.as_ref().map(|pause| format!("the schedule is {}", pause_in_words(pause, status.at))));
+    lines.extend(status.paused.as_ref().map(|pause| format!("the schedule is {pause}")));
     lines.extend(other_timetables(status));
     let rows = status.events.iter().map(|event| {
         let next = event.next_due.zip(event.next_occurrence);
-        let next = next.map(|(at, occurrence)| start_time(at, occurrence, &event.zone, status.at));
+        let next = next.map(|(at, occurrence)| start_time(at, occurrence, status.at));
         let next = next.unwrap_or_else(|| never(event.is_over));
         vec![Named(&event.name).into(), state(event, status.at), last_run(event, status), next.into()]
     });
@@ -284,7 +289,7 @@ fn state(event: &EventStatus, now: DateTime<Utc>) -> Cell {
     let is_held = event.held_by.as_ref().is_some_and(|holders| !holders.is_empty());
     match &event.paused {
         None => marked(held + &waiting, is_held.then_some(true)),
-        Some(pause) => marked(format!("{held}{waiting}; {}", pause_in_words(pause, now)), Some(false)),
+        Some(pause) => marked(format!("{held}{waiting}; {pause}"), Some(false)),
     }
 }
 
@@ -295,12 +300,12 @@ fn last_run(event: &EventStatus, status: &Status) -> Cell {
     };
     let Some(run) = log.iter().find(|run| run.state() != RunState::Running) else { return "none yet".into() };
     let record = run.record();
-    let (ended, is_well) = how_it_ended(run, &event.zone, status.at);
+    let (ended, is_well) = how_it_ended(run);
     marked(
         format!(
             "{ended} on {}, {}",
             OneLine(record.instance().unwrap_or(record.host())),
-            time(record.started_at(), &event.zone, status.at)
+            time(record.started_at(), status.at)
         ),
         is_well,
     )

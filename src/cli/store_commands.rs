@@ -10,7 +10,7 @@ use clap::parser::ValueSource;
 
 use super::answer::{Answered, CommandAnswer, CommandFailure, FAILED, STORE, USAGE};
 use super::arguments::{duration_of, is_unit_of_time, parse_duration, text};
-use super::tables::{holding, how_it_ended, marked, pause_in_words, table_or, time, time_of, until_its_command_ends};
+use super::tables::{holding, how_it_ended, marked, table_or, time, until_its_command_ends};
 use super::unlock::unlock;
 use crate::base::escape::{Chain, Named, OneLine, Quoted};
 use crate::base::similar::did_you_mean;
@@ -26,8 +26,7 @@ use crate::store::connect::{connect, missing_directory, tables_of};
 use crate::store::event_mutex::EventMutex;
 use crate::store::event_mutex::description::Scope;
 use crate::store::event_mutex::held::{Held, Names};
-use crate::time::clock::{Clock, shown::HumanDuration};
-use crate::time::zone::Zone;
+use crate::time::clock::{Clock, shown::HumanDuration, shown::for_people};
 
 const NO_RUNS: &str =
     "no run is on record: `soloist run --log 20` keeps the last 20 runs, and so does `with_run_log(20)` of a schedule";
@@ -199,8 +198,8 @@ fn logs(schedule: &Schedule, is_json: bool) -> Answered {
         let name = Named(event).into();
         let none = if error.is_none() { "none" } else { "not known" };
         let Some(run) = last_run else { return vec![name, none.into(), "".into(), "".into()] };
-        let (ended, is_well) = how_it_ended(run, &Zone::UTC, now);
-        let (record, started) = (run.record(), time(run.record().started_at(), &Zone::UTC, now));
+        let (ended, is_well) = how_it_ended(run);
+        let (record, started) = (run.record(), time(run.record().started_at(), now));
         vec![name, marked(ended, is_well), started.into(), record.process().into()]
     };
     let mut lines: Vec<String> =
@@ -227,13 +226,13 @@ fn log(schedule: &Schedule, event: &str, is_json: bool) -> Answered {
         return CommandAnswer::json(&log);
     }
     let Log { runs, skips, waiting } = log;
-    let (now, zone) = (Clock::system().now(), definition.zone());
+    let now = Clock::system().now();
     let row = |run: &LoggedRun| {
         let record = run.record();
-        let (ended, is_well) = how_it_ended(run, zone, now);
+        let (ended, is_well) = how_it_ended(run);
         let took = record.end().map(|end| end.at() - record.started_at()).and_then(|took| took.to_std().ok());
         vec![
-            time(record.started_at(), zone, now).into(),
+            time(record.started_at(), now).into(),
             marked(ended, is_well),
             took.map_or_else(String::new, |took| HumanDuration(took).to_string()).into(),
             record.process().into(),
@@ -244,7 +243,7 @@ fn log(schedule: &Schedule, event: &str, is_json: bool) -> Answered {
     let table = table_or(&["started", "result", "took", "server", "error"], runs.iter().map(row), &none);
     let skipped = |skip: &SkipCount| {
         let (count, reason) = (skip.count(), skip.reason().replace('_', " "));
-        format!("\nskipped, {reason}: {count}, the latest at {}", time(skip.latest(), zone, now))
+        format!("\nskipped, {reason}: {count}, the latest at {}", time(skip.latest(), now))
     };
     let waits = |holder: &Holder| format!("\nwaiting: {}", holding(holder, now));
     let more: String = skips.iter().map(skipped).chain(waiting.iter().map(waits)).collect();
@@ -272,10 +271,9 @@ fn locks(stores: &[&dyn EventMutex], prefix: &str, is_json: bool) -> Answered {
         let Some(holder) = held.holder() else {
             return vec![name, "not known".into(), "not known".into(), "not known".into()];
         };
-        let until =
-            if holder.has_ended() { until_its_command_ends(holder) } else { time(holder.until(), &Zone::UTC, now) };
+        let until = if holder.has_ended() { until_its_command_ends(holder) } else { time(holder.until(), now) };
         let by = holder.process_and_application();
-        let since = time(holder.since(), &Zone::UTC, now);
+        let since = time(holder.since(), now);
         vec![name, by.into(), since.into(), marked(until, holder.has_ended().then_some(false))]
     };
     let heads = ["name", "held by", "since", "until, unless renewed"];
@@ -309,7 +307,7 @@ fn pause(schedule: &Schedule, event: Option<&str>, arguments: &ArgMatches) -> An
         None => schedule.pause(until, why)?,
         Some(event) => schedule.pause_event(event, until, why)?,
     }
-    let (what, until) = (pause_target(schedule, event), time_of(until, &Zone::UTC, now));
+    let (what, until) = (pause_target(schedule, event), for_people(until));
     let resume = resume_line(event, arguments);
     let is_pattern = event.is_some_and(|event| event.contains('*'));
     let note = if is_pattern { "; this is one name, not a pattern: `pause` without a name pauses all" } else { "" };
@@ -375,10 +373,7 @@ fn resume(schedule: &Schedule, event: Option<&str>, arguments: &ArgMatches) -> A
 
 /// Lists the pause of the schedule, and the pause of this event. Without an event, lists the pauses of all events.
 fn paused(schedule: &Schedule, event: Option<&str>, default: &str) -> Answered {
-    let now = Clock::system().now();
-    let is = |event: Option<&str>, pause: &Pause| {
-        format!("{} is {}", pause_target(schedule, event), pause_in_words(pause, now))
-    };
+    let is = |event: Option<&str>, pause: &Pause| format!("{} is {pause}", pause_target(schedule, event));
     let mut pauses: Vec<String> = schedule.paused()?.iter().map(|pause| is(None, pause)).collect();
     match event {
         None => pauses.extend(schedule.paused_events()?.iter().map(|(name, pause)| is(Some(name), pause))),

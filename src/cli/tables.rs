@@ -5,13 +5,11 @@ use std::io::{self, IsTerminal};
 use chrono::{DateTime, Utc};
 use comfy_table::{Attribute, Cell, Color, ColumnConstraint, ContentArrangement, Table, Width, presets};
 
-use crate::base::escape::{Named, OneLine};
+use crate::base::escape::Named;
 use crate::lease::holder::Holder;
-use crate::outcome::paused::Pause;
 use crate::schedule::history::logged_run::{LoggedRun, RunState};
 use crate::schedule::history::status::Status;
-use crate::time::clock::shown::HumanDuration;
-use crate::time::zone::Zone;
+use crate::time::clock::shown::{HumanDuration, for_people};
 
 /// The length up to which a word is never broken, even if the table gets wider than the terminal.
 const LONGEST_WORD: u16 = 24;
@@ -70,10 +68,10 @@ pub(super) fn table_or(heads: &[&str], rows: impl IntoIterator<Item = Vec<Cell>>
 
 /// Returns a text and a judgement. The text is the result of the run, or its state if the run has not ended. The
 /// judgement is `Some(true)` for a success or a running run, and `Some(false)` for any other result or a run that is
-/// presumed dead. It is `None` for other states. `zone` is the zone of the event.
-pub(super) fn how_it_ended(run: &LoggedRun, zone: &Zone, now: DateTime<Utc>) -> (String, Option<bool>) {
+/// presumed dead. It is `None` for other states.
+pub(super) fn how_it_ended(run: &LoggedRun) -> (String, Option<bool>) {
     let (ended, is_well) = result_or_state(run);
-    let occurrence = time_of(run.record().occurrence(), zone, now);
+    let occurrence = for_people(run.record().occurrence());
     (if run.record().is_backfill() { format!("{ended}, backfill of {occurrence}") } else { ended }, is_well)
 }
 
@@ -93,33 +91,18 @@ fn result_or_state(run: &LoggedRun) -> (String, Option<bool>) {
     (run.state().keyword().replace('_', " "), is_well)
 }
 
-/// Returns a time in a zone, with its distance from now: `02:30 CET, in 1 h 5 min`.
-pub(super) fn time(at: DateTime<Utc>, zone: &Zone, now: DateTime<Utc>) -> String {
+/// Returns a time with its distance from now: `2026-03-01 02:30:00 UTC, in 1 h 5 min`.
+pub(super) fn time(at: DateTime<Utc>, now: DateTime<Utc>) -> String {
     let distance = HumanDuration((at - now).abs().to_std().unwrap_or_default());
     let relative = if at < now { format!("{distance} ago") } else { format!("in {distance}") };
-    format!("{}, {relative}", time_of(at, zone, now))
+    format!("{}, {relative}", for_people(at))
 }
 
 /// Returns the time when an event starts, and its occurrence if that is another time:
-/// `02:35:47 CET, in 5 min 0 s, for 02:30 CET`.
-pub(super) fn start_time(at: DateTime<Utc>, occurrence: DateTime<Utc>, zone: &Zone, now: DateTime<Utc>) -> String {
-    let start = time(at, zone, now);
-    if at == occurrence { start } else { format!("{start}, for {}", time_of(occurrence, zone, now)) }
-}
-
-/// Returns a time in a zone, with the date if it is not today's, and with the seconds if they are not zero.
-pub(super) fn time_of(at: DateTime<Utc>, zone: &Zone, now: DateTime<Utc>) -> String {
-    let date = if zone.at(at).date_naive() == zone.at(now).date_naive() { "" } else { "%F " };
-    let seconds = if at.timestamp() % 60 == 0 { "" } else { ":%S" };
-    format!("{} {}", zone.at(at).format(&format!("{date}%H:%M{seconds}")), zone.abbreviation_at(at))
-}
-
-/// Describes a pause: its end, the process that set it, and the reason.
-pub(super) fn pause_in_words(pause: &Pause, now: DateTime<Utc>) -> String {
-    let why = pause.why().map_or_else(String::new, |why| format!(": {}", OneLine(why)));
-    let Some(holder) = pause.holder() else { return format!("paused{why}") };
-    let until = time_of(holder.until(), &Zone::UTC, now);
-    format!("paused until {until} by {}{why}", holder.process())
+/// `2026-03-01 02:35:47 UTC, in 5 min 0 s, for 2026-03-01 02:30:00 UTC`.
+pub(super) fn start_time(at: DateTime<Utc>, occurrence: DateTime<Utc>, now: DateTime<Utc>) -> String {
+    let start = time(at, now);
+    if at == occurrence { start } else { format!("{start}, for {}", for_people(occurrence)) }
 }
 
 /// Returns a line for each event that has another timetable on another server.

@@ -14,17 +14,17 @@ use super::term::Term;
 use super::token::FencingToken;
 use crate::base::escape::Named;
 use crate::time::clock::{LITTLE_STEP, wall_plus};
-use crate::time::{clock::moment::Moment, clock::shown::Reading, clock::shown::to_the_second};
+use crate::time::{clock::moment::Moment, clock::shown::for_people};
 
 /// The holder of a name: owner, host, process and times. `Display` writes the parts that are known:
 ///
 /// | holder | text |
 /// | --- | --- |
-/// | any | `web-1, pid 4242, since 2026-03-01T12:00:00Z` |
-/// | an [instance](Self::instance) of an [application](Self::application) | `worker, pid 1, instance web-1, application shop, since 2026-03-01T12:00:00Z` |
-/// | the run of an occurrence | `web-1, pid 4242, since 2026-03-01T12:00:07Z, for 2026-03-01T12:00:00Z` |
-/// | the run of a backfill | `web-1, pid 4242, in a backfill, since 2026-03-02T09:00:07Z, for 2026-03-01T12:00:00Z` |
-/// | a killed process whose command still runs | `web-1, pid 4242, since 2026-03-01T12:00:00Z; this process has ended, but its command still runs as process group 4243` |
+/// | any | `web-1, pid 4242, since 2026-03-01 12:00:00 UTC` |
+/// | an [instance](Self::instance) of an [application](Self::application) | `worker, pid 1, instance web-1, application shop, since 2026-03-01 12:00:00 UTC` |
+/// | the run of an occurrence | `web-1, pid 4242, since 2026-03-01 12:00:07 UTC, for 2026-03-01 12:00:00 UTC` |
+/// | the run of a backfill | `web-1, pid 4242, in a backfill, since 2026-03-02 09:00:07 UTC, for 2026-03-01 12:00:00 UTC` |
+/// | a killed process whose command still runs | `web-1, pid 4242, since 2026-03-01 12:00:00 UTC; this process has ended, but its command still runs as process group 4243` |
 ///
 /// ```
 /// use soloist::store::{LeaseRequest, Names};
@@ -345,18 +345,11 @@ impl serde::Serialize for Holder {
 
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Reading(self, &to_the_second).fmt(f)
-    }
-}
-
-impl fmt::Display for Reading<'_, Holder> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(holder, time) = self;
-        write!(f, "{}, since {}", holder.process_and_application(), time(holder.0.since))?;
-        if let Some(occurrence) = holder.0.occurrence {
-            write!(f, ", for {}", time(occurrence))?;
+        write!(f, "{}, since {}", self.process_and_application(), for_people(self.0.since))?;
+        if let Some(occurrence) = self.0.occurrence {
+            write!(f, ", for {}", for_people(occurrence))?;
         }
-        match (holder.0.has_ended, holder.0.process_group) {
+        match (self.0.has_ended, self.0.process_group) {
             (false, _) => Ok(()),
             (true, Some(group)) => {
                 write!(f, "; this process has ended, but its command still runs as process group {group}")

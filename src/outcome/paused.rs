@@ -6,14 +6,14 @@ use chrono::SubsecRound;
 
 use crate::base::escape::OneLine;
 use crate::lease::holder::Holder;
-use crate::time::clock::shown::{Reading, to_the_second};
+use crate::time::clock::shown::for_people;
 
 /// The texts that identify two markers: the marker of a paused schedule, and the marker of a paused event.
 pub(crate) const PAUSED: &str = "paused";
 pub(crate) const EVENT_PAUSED: &str = "event paused";
 
 /// A pause of a schedule or of an event; see [`Schedule::paused`](crate::Schedule::paused). `Display` shows it as in
-/// `paused by web-1, pid 4242, since 2026-03-01T12:00:00Z, until 2026-03-01T14:00:00Z: the orders are migrated`.
+/// `paused by web-1, pid 4242, since 2026-03-01 12:00:00 UTC, until 2026-03-01 14:00:00 UTC: the orders are migrated`.
 ///
 /// ```
 /// use chrono::{TimeDelta, Utc};
@@ -66,17 +66,10 @@ impl serde::Serialize for Pause {
 
 impl fmt::Display for Pause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Reading(self, &to_the_second).fmt(f)
-    }
-}
-
-impl fmt::Display for Reading<'_, Pause> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(Pause { holder }, time) = self;
-        let Some(holder) = holder else { return f.write_str("paused") };
+        let Some(holder) = &self.holder else { return f.write_str("paused") };
         // The end was computed from two reads of a clock, so it can differ a little from the time that the user gave.
         let until = holder.until().round_subsecs(0);
-        write!(f, "paused by {}, since {}, until {}", holder.process(), time(holder.since()), time(until))?;
+        write!(f, "paused by {}, since {}, until {}", holder.process(), for_people(holder.since()), for_people(until))?;
         holder.reason().map_or(Ok(()), |why| write!(f, ": {}", OneLine(why)))
     }
 }

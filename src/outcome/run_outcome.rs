@@ -16,7 +16,7 @@ use super::run_record::outcome_kind::OutcomeKind;
 use crate::base::escape::{Chain, Lines, OneLine};
 use crate::base::{catch_panic::contain, error::MutexError};
 use crate::lease::{holder::Holder, token::FencingToken};
-use crate::time::clock::shown::{ExactDuration, HumanDuration, Reading, to_the_second};
+use crate::time::clock::shown::{ExactDuration, HumanDuration, for_people};
 
 /// The outcome of a run. The hooks after the task receive the outcome, and the report has it.
 ///
@@ -257,22 +257,15 @@ impl RunOutcome {
 
 impl fmt::Display for RunOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Reading(self, &to_the_second).fmt(f)
-    }
-}
-
-impl fmt::Display for Reading<'_, RunOutcome> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(outcome, time) = self;
-        let took = &format!("{}{}", HumanDuration(outcome.took), attempts_suffix(outcome.attempts()));
-        let write_requester = |f: &mut fmt::Formatter<'_>| match outcome.asked_to_stop_by() {
-            Some(holder) => write!(f, ": {}", Reading(holder, *time)),
+        let took = &format!("{}{}", HumanDuration(self.took), attempts_suffix(self.attempts()));
+        let write_requester = |f: &mut fmt::Formatter<'_>| match self.asked_to_stop_by() {
+            Some(holder) => write!(f, ": {holder}"),
             None => Ok(()),
         };
-        match &outcome.ended {
+        match &self.ended {
             Ended::Succeeded => {
                 write!(f, "succeeded in {took}")?;
-                if let Some(reason) = outcome.cancelled.filter(|reason| reason.is_request()) {
+                if let Some(reason) = self.cancelled.filter(|reason| reason.is_request()) {
                     write!(f, ", after it was cancelled, because {reason}")?;
                     write_requester(f)?;
                 }
@@ -280,7 +273,7 @@ impl fmt::Display for Reading<'_, RunOutcome> {
             Ended::Faulted(fault @ Fault::Failed(error)) => match fault.cancellation() {
                 None => write!(f, "failed after {took}: {}", Chain(&**error))?,
                 // The text about the lost lease follows below.
-                Some(CancelReason::LeaseLost) if outcome.lease_lost_at().is_some() => {
+                Some(CancelReason::LeaseLost) if self.lease_lost_at().is_some() => {
                     write!(f, "cancelled after {took}")?;
                 }
                 Some(reason) => {
@@ -295,8 +288,8 @@ impl fmt::Display for Reading<'_, RunOutcome> {
                 write!(f, "{} after {took}", Exited(*status))?;
             }
             Ended::TimedOut { limit, fault } => {
-                write!(f, "timed out after {}{}", HumanDuration(*limit), attempts_suffix(outcome.attempts()))?;
-                let late = outcome.took.saturating_sub(*limit);
+                write!(f, "timed out after {}{}", HumanDuration(*limit), attempts_suffix(self.attempts()))?;
+                let late = self.took.saturating_sub(*limit);
                 if late >= STOPPED_AT_ONCE {
                     write!(f, ", and stopped {} later", HumanDuration(late))?;
                 }
@@ -308,49 +301,49 @@ impl fmt::Display for Reading<'_, RunOutcome> {
             }
             Ended::NotStarted => write!(f, "not started")?,
         }
-        if let Some(reason) = outcome.no_retry() {
+        if let Some(reason) = self.no_retry() {
             write!(f, "; not retried, because {reason}")?;
             write_requester(f)?;
         }
-        let mut link = if outcome.is_success() { ", but " } else { "; " };
+        let mut link = if self.is_success() { ", but " } else { "; " };
         let mut add = |what: &dyn fmt::Display| {
             write!(f, "{link}{what}")?;
             link = "; ";
             Ok(())
         };
-        if let Some(late) = outcome.started_late() {
+        if let Some(late) = self.started_late() {
             add(&format_args!("started {} late", HumanDuration(late)))?;
         }
-        if let Some(status) = outcome.exit_status().filter(|_| outcome.ended.was_cut_short()) {
+        if let Some(status) = self.exit_status().filter(|_| self.ended.was_cut_short()) {
             add(&Exited(status))?;
         }
-        if let Some(error) = outcome.unprotected() {
+        if let Some(error) = self.unprotected() {
             add(&format_args!("unprotected, because the store gave no decision: {}", Chain(error)))?;
         }
-        if let Some(at) = outcome.lease_lost_at() {
-            match outcome.details.as_ref().and_then(|details| details.fixed_term) {
-                None => add(&format_args!("the lease was lost at {}", time(at)))?,
+        if let Some(at) = self.lease_lost_at() {
+            match self.details.as_ref().and_then(|details| details.fixed_term) {
+                None => add(&format_args!("the lease was lost at {}", for_people(at)))?,
                 Some(term) => add(&format_args!(
                     "the lease was lost at {}, because `without_overlapping_for({})` is a fixed term: use \
                      `without_overlapping()`, whose lease lasts as long as the run",
-                    time(at),
+                    for_people(at),
                     ExactDuration(term)
                 ))?,
             }
         }
-        outcome.hook_failures().iter().try_for_each(|failure| add(failure))?;
-        match &outcome.release {
+        self.hook_failures().iter().try_for_each(|failure| add(failure))?;
+        match &self.release {
             None | Some(Release::Released) => Ok(()),
-            Some(Release::Lost) if outcome.lease_lost_at().is_some() => Ok(()),
+            Some(Release::Lost) if self.lease_lost_at().is_some() => Ok(()),
             Some(release @ Release::HeldFor(_)) => write!(f, "; {release}"),
             Some(release) => add(release),
         }?;
-        if let Some(waited) = outcome.waited() {
+        if let Some(waited) = self.waited() {
             write!(f, "; it waited {} for the previous run", HumanDuration(waited))?;
         }
-        match (outcome.output_file(), outcome.output()) {
-            (Some(file), _) if !outcome.is_success() => write!(f, "; its output is in {}", OneLine(file.display())),
-            (None, Some(output)) if !outcome.is_success() && !output.bytes().is_empty() => {
+        match (self.output_file(), self.output()) {
+            (Some(file), _) if !self.is_success() => write!(f, "; its output is in {}", OneLine(file.display())),
+            (None, Some(output)) if !self.is_success() && !output.bytes().is_empty() => {
                 write!(f, "; its output:\n{output}")
             }
             _ => Ok(()),

@@ -9,7 +9,7 @@ use crate::base::escape::OneLine;
 use crate::lease::label::{self, BACKFILL, LONGEST, Label, process_in_words, this_host, this_instance};
 use crate::lease::{owner::Owner, token::FencingToken};
 use crate::outcome::run_outcome::attempts_suffix;
-use crate::time::clock::shown::{HumanDuration, to_the_second};
+use crate::time::clock::shown::{HumanDuration, for_people};
 
 pub(crate) mod numbered_record;
 pub(crate) mod run_line;
@@ -34,8 +34,8 @@ const ERROR_MAX: usize = 200;
 const HOST_MAX: usize = 64;
 
 /// The record of a run in the [log of a store](crate::store::RunLog). `Display` begins with the occurrence:
-/// `2026-03-01T12:00:00Z succeeded in 1.2 s on web-1, pid 4242`. If a backfill started the run:
-/// `2026-03-01T12:00:00Z (backfill) succeeded in 1.2 s on web-1, pid 4242`.
+/// `2026-03-01 12:00:00 UTC succeeded in 1.2 s on web-1, pid 4242`. If a backfill started the run:
+/// `2026-03-01 12:00:00 UTC (backfill) succeeded in 1.2 s on web-1, pid 4242`.
 ///
 /// A record is written when the run starts, and again when it has ended. If a record has no [`end`](Self::end), its run
 /// is still running, or the process of the run was killed.
@@ -54,7 +54,7 @@ const HOST_MAX: usize = 64;
 ///
 /// let record = record.ended(began + TimeDelta::milliseconds(1_200), OutcomeKind::Failed, Some("the disk is full"));
 /// assert!(!record.is_success());
-/// println!("{record}"); // 2026-03-01T12:00:00Z failed after 1.2 s on web-1, pid 4242: the disk is full
+/// println!("{record}"); // 2026-03-01 12:00:00 UTC failed after 1.2 s on web-1, pid 4242: the disk is full
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunRecord {
@@ -110,7 +110,7 @@ impl RunRecord {
     ///
     /// let noon = DateTime::UNIX_EPOCH;
     /// let record = RunRecord::started("reports", Owner::unique(), noon, None, noon).on("web-1", 4242);
-    /// assert_eq!(record.to_string(), "1970-01-01T00:00:00Z started at 1970-01-01T00:00:00Z on web-1, pid 4242");
+    /// assert_eq!(record.to_string(), "1970-01-01 00:00:00 UTC started at 1970-01-01 00:00:00 UTC on web-1, pid 4242");
     /// let record = record.on("worker instance=web-1", 1);
     /// assert_eq!((record.host(), record.instance()), ("worker", Some("web-1")));
     /// ```
@@ -139,7 +139,7 @@ impl RunRecord {
     /// let noon = DateTime::UNIX_EPOCH;
     /// let record = RunRecord::started("reports", Owner::unique(), noon, None, noon).on("web-1", 4242);
     /// let record = record.ended(noon, OutcomeKind::Succeeded, None).with_attempts(3);
-    /// assert_eq!(record.to_string(), "1970-01-01T00:00:00Z succeeded in 0 µs and 3 attempts on web-1, pid 4242");
+    /// assert_eq!(record.to_string(), "1970-01-01 00:00:00 UTC succeeded in 0 µs and 3 attempts on web-1, pid 4242");
     /// ```
     #[must_use = "this returns a changed record; the original does not change"]
     pub fn with_attempts(self, attempts: u32) -> Self {
@@ -226,10 +226,10 @@ impl RunRecord {
 impl fmt::Display for RunRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let backfilled = if self.is_backfill { " (backfill)" } else { "" };
-        write!(f, "{}{backfilled} ", to_the_second(self.occurrence))?;
+        write!(f, "{}{backfilled} ", for_people(self.occurrence))?;
         let process = self.process();
         let Some(RunEnd { at, result, error }) = &self.end else {
-            return write!(f, "started at {} on {process}", to_the_second(self.started));
+            return write!(f, "started at {} on {process}", for_people(self.started));
         };
         // If the clock was set back during the run, the end is before the start. Zero is shown in this case.
         let took = HumanDuration((*at - self.started).to_std().unwrap_or_default());
@@ -315,18 +315,24 @@ mod tests {
     #[test]
     fn a_record_reads_as_one_line() {
         let ended = |result, error| started().ended(noon() + TimeDelta::milliseconds(1_250), result, error).to_string();
-        assert_eq!(started().to_string(), "2026-03-01T12:00:00Z started at 2026-03-01T12:00:00Z on web-1, pid 4242");
-        assert_eq!(ended(OutcomeKind::Succeeded, None), "2026-03-01T12:00:00Z succeeded in 1.2 s on web-1, pid 4242");
+        assert_eq!(
+            started().to_string(),
+            "2026-03-01 12:00:00 UTC started at 2026-03-01 12:00:00 UTC on web-1, pid 4242"
+        );
+        assert_eq!(
+            ended(OutcomeKind::Succeeded, None),
+            "2026-03-01 12:00:00 UTC succeeded in 1.2 s on web-1, pid 4242"
+        );
         assert_eq!(
             ended(OutcomeKind::TimedOut, Some(" too\nlong ")),
-            "2026-03-01T12:00:00Z timed out after 1.2 s on web-1, pid 4242: too\\nlong"
+            "2026-03-01 12:00:00 UTC timed out after 1.2 s on web-1, pid 4242: too\\nlong"
         );
         assert_eq!(
             ended(OutcomeKind::NotStarted, Some("the program is not there")),
-            "2026-03-01T12:00:00Z was not started on web-1, pid 4242: the program is not there"
+            "2026-03-01 12:00:00 UTC was not started on web-1, pid 4242: the program is not there"
         );
         let before = started().ended(noon() - TimeDelta::hours(1), OutcomeKind::Cancelled, None);
-        assert_eq!(before.to_string(), "2026-03-01T12:00:00Z was cancelled after 0 µs on web-1, pid 4242");
+        assert_eq!(before.to_string(), "2026-03-01 12:00:00 UTC was cancelled after 0 µs on web-1, pid 4242");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::paused::Pause;
 use crate::base::error::MutexError;
 use crate::base::escape::{Chain, Lines, Quoted};
 use crate::lease::holder::Holder;
-use crate::time::clock::shown::{HumanDuration, Reading, to_the_second};
+use crate::time::clock::shown::{HumanDuration, for_people};
 
 /// A reason why this process did not run a due event.
 ///
@@ -199,62 +199,55 @@ impl serde::Serialize for SkipReason {
 
 impl fmt::Display for SkipReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Reading(self, &to_the_second).fmt(f)
-    }
-}
-
-impl fmt::Display for Reading<'_, SkipReason> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.write_reason(f)?;
-        self.0.other_application().map_or(Ok(()), |_| {
+        self.other_application().map_or(Ok(()), |_| {
             f.write_str("; two applications share this name: give each a prefix, a table or a folder of its own")
         })
     }
 }
 
-impl Reading<'_, SkipReason> {
+impl SkipReason {
     fn write_reason(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(reason, time) = self;
         let with_holder = |f: &mut fmt::Formatter<'_>, fact, holder: &Option<Holder>| match holder {
             None => f.write_str(fact),
-            Some(holder) => write!(f, "{fact}: {}", Reading(holder, time)),
+            Some(holder) => write!(f, "{fact}: {holder}"),
         };
-        match reason {
-            SkipReason::Filtered(by) => write!(f, "filtered out by {}", Quoted::new(by)),
-            SkipReason::FilterPanicked(message) => write!(f, "a filter panicked: {}", Lines(message)),
-            SkipReason::Overlapping(None) => f.write_str("still running"),
-            SkipReason::Overlapping(Some(holder)) => {
-                write!(f, "still running: {}", Reading(holder, time))?;
+        match self {
+            Self::Filtered(by) => write!(f, "filtered out by {}", Quoted::new(by)),
+            Self::FilterPanicked(message) => write!(f, "a filter panicked: {}", Lines(message)),
+            Self::Overlapping(None) => f.write_str("still running"),
+            Self::Overlapping(Some(holder)) => {
+                write!(f, "still running: {holder}")?;
                 let Some(by) = holder.clock_set_back_by() else { return Ok(()) };
                 write!(
                     f,
                     ", which is {} in the future: the store's clock was set back; the lease ends at {} by that clock, \
                      unless its holder renews it",
                     HumanDuration(by),
-                    time(holder.until())
+                    for_people(holder.until())
                 )
             }
-            SkipReason::Stuck { holder, running_for } => {
-                write!(f, "still running after {}: {}", HumanDuration(*running_for), Reading(holder, time))
+            Self::Stuck { holder, running_for } => {
+                write!(f, "still running after {}: {holder}", HumanDuration(*running_for))
             }
-            SkipReason::Queued(holder) => {
+            Self::Queued(holder) => {
                 with_holder(f, "another process or tick already waits to run this occurrence", holder)
             }
-            SkipReason::QueueFull(None) => f.write_str("the queue is full"),
-            SkipReason::QueueFull(holder) => with_holder(f, "still running, and the queue is full", holder),
-            SkipReason::QueuedTooLong(holder) => {
+            Self::QueueFull(None) => f.write_str("the queue is full"),
+            Self::QueueFull(holder) => with_holder(f, "still running, and the queue is full", holder),
+            Self::QueuedTooLong(holder) => {
                 with_holder(f, "waited as long as `within` allows, and the previous run is still running", holder)
             }
-            SkipReason::Replaced(holder) => with_holder(f, "a later occurrence takes its place", holder),
-            SkipReason::RanElsewhere(None) => {
+            Self::Replaced(holder) => with_holder(f, "a later occurrence takes its place", holder),
+            Self::RanElsewhere(None) => {
                 f.write_str("another server, or an earlier tick, has taken this occurrence or period")
             }
-            SkipReason::RanElsewhere(Some(holder)) => write!(f, "taken by {}", Reading(holder, time)),
-            SkipReason::StoreUnavailable(error) => write!(f, "{}: {}", error.headline(), Chain(error)),
-            SkipReason::TooLate => f.write_str("too late: its claim window was over before it could be admitted"),
-            SkipReason::Paused(holder) => write!(f, "{}", Reading(&Pause::by(holder.clone()), time)),
-            SkipReason::ShuttingDown => f.write_str("the process is shutting down"),
-            SkipReason::NoThread(error) => write!(f, "could not start a thread: {error}"),
+            Self::RanElsewhere(Some(holder)) => write!(f, "taken by {holder}"),
+            Self::StoreUnavailable(error) => write!(f, "{}: {}", error.headline(), Chain(error)),
+            Self::TooLate => f.write_str("too late: its claim window was over before it could be admitted"),
+            Self::Paused(holder) => write!(f, "{}", Pause::by(holder.clone())),
+            Self::ShuttingDown => f.write_str("the process is shutting down"),
+            Self::NoThread(error) => write!(f, "could not start a thread: {error}"),
         }
     }
 }

@@ -13,8 +13,7 @@ use crate::base::escape::{Lines, Named};
 use crate::base::standard_error::print_line;
 use crate::outcome::run_outcome::RunOutcome;
 use crate::outcome::skip_reason::SkipReason;
-use crate::time::clock::shown::{HumanDuration, Reading, to_the_second};
-use crate::time::zone::Zone;
+use crate::time::clock::shown::{HumanDuration, for_people};
 
 /// The report of one tick: an entry for every event that was due, in the order in which the events were added.
 ///
@@ -107,7 +106,7 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let skipped = self.entries.iter().filter(|entry| matches!(entry.verdict, Verdict::Skipped(_))).count();
         let (due, ran, failed) = (self.entries.len(), self.entries.len() - skipped, self.failures().count());
-        write!(f, "{}: {due} due, {ran} ran, {skipped} skipped, {failed} failed", self.at.format("%F %T UTC"))?;
+        write!(f, "{}: {due} due, {ran} ran, {skipped} skipped, {failed} failed", for_people(self.at))?;
         table_lines(&self.entries).try_for_each(|line| write!(f, "\n{line}"))
     }
 }
@@ -143,7 +142,6 @@ impl Termination for Report {
 #[must_use = "an entry says whether the event ran and how that ended: print it, or ask `is_failure()`"]
 pub struct Entry {
     pub(crate) event: Arc<str>,
-    pub(crate) zone: Zone,
     pub(crate) occurrence: DateTime<Utc>,
     pub(crate) missed_by: Option<Duration>,
     pub(crate) verdict: Verdict,
@@ -176,16 +174,9 @@ impl Verdict {
 
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Reading(self, &to_the_second).fmt(f)
-    }
-}
-
-impl fmt::Display for Reading<'_, Verdict> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(verdict, time) = self;
-        match verdict {
-            Verdict::Ran(outcome) => Reading(outcome, time).fmt(f),
-            Verdict::Skipped(reason) => write!(f, "skipped, {}", Reading(reason, time)),
+        match self {
+            Self::Ran(outcome) => outcome.fmt(f),
+            Self::Skipped(reason) => write!(f, "skipped, {reason}"),
         }
     }
 }
@@ -217,12 +208,10 @@ impl Entry {
         self.verdict.is_failure()
     }
 
-    /// Returns the verdict in words, with all times in the event's zone. If the `Display` of a user's error panics, the
-    /// text says so.
+    /// Returns the verdict in words. If the `Display` of a user's error panics, the text says so.
     fn verdict_cell(&self) -> String {
         let late = self.missed_by.map_or_else(String::new, |late| format!("{} late: ", HumanDuration(late)));
-        let verdict = Reading(&self.verdict, &|at| time_in(&self.zone, at));
-        contain(|| late + &verdict.to_string()).unwrap_or_else(|message| {
+        contain(|| late + &self.verdict.to_string()).unwrap_or_else(|message| {
             format!("its result cannot be shown: formatting an error panicked: {}", Lines(message))
         })
     }
@@ -234,16 +223,9 @@ impl fmt::Display for Entry {
     }
 }
 
-/// Formats an instant in this zone: `2026-03-01 12:00 UTC`, with seconds if they are not zero.
-pub(crate) fn time_in(zone: &Zone, instant: DateTime<Utc>) -> String {
-    let seconds = if instant.timestamp() % 60 == 0 { "" } else { ":%S" };
-    format!("{} {}", zone.at(instant).format(&format!("%F %H:%M{seconds}")), zone.abbreviation_at(instant))
-}
-
 /// Returns the lines of a table of these entries. Each column is as wide as its widest cell.
 fn table_lines<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> impl Iterator<Item = String> {
-    let row =
-        |entry: &Entry| [Named(&entry.event).to_string(), time_in(&entry.zone, entry.occurrence), entry.verdict_cell()];
+    let row = |entry: &Entry| [Named(&entry.event).to_string(), for_people(entry.occurrence), entry.verdict_cell()];
     let rows: Vec<[String; 3]> = entries.into_iter().map(row).collect();
     let width = |cell: usize| rows.iter().map(|row| row[cell].chars().count()).max().unwrap_or(0);
     let (names, times) = (width(0), width(1));

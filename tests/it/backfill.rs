@@ -168,13 +168,13 @@ fn of_more_than_it_may_run_the_latest_are_planned_and_the_plan_says_what_it_runs
     let three = schedule.backfill("e", on_the_day("00:00")..on_the_day("12:00"), 3).unwrap();
     assert_eq!(
         three.to_string(),
-        "e: 3 occurrences to run, oldest first\n  2026-03-01 09:00 UTC\n  2026-03-01 10:00 UTC\n  2026-03-01 11:00 UTC\n\
-         left out: 9 before 2026-03-01 09:00 UTC, because of the limit of this backfill\n\
+        "e: 3 occurrences to run, oldest first\n  2026-03-01 09:00:00 UTC\n  2026-03-01 10:00:00 UTC\n  2026-03-01 11:00:00 UTC\n\
+         left out: 9 before 2026-03-01 09:00:00 UTC, because of the limit of this backfill\n\
          the store of this event is in memory: other processes do not see the claims of this backfill"
     );
     let _ = three.run();
     let rest = plan(&schedule, "08:00", "12:00").to_string();
-    assert!(rest.starts_with("e: 1 occurrence to run, oldest first\n  2026-03-01 08:00 UTC\nleft out: "), "{rest}");
+    assert!(rest.starts_with("e: 1 occurrence to run, oldest first\n  2026-03-01 08:00:00 UTC\nleft out: "), "{rest}");
     assert!(
         rest.contains(
             "left out: 3, because a backfill of the last 30 days has run them; `again` with a label (`--again LABEL`) runs them"
@@ -188,7 +188,7 @@ fn of_more_than_it_may_run_the_latest_are_planned_and_the_plan_says_what_it_runs
     let minutes = place.schedule(Event::call("e", |_| {}).every_minute());
     let many = plan(&minutes, "11:00", "12:00").to_string();
     let lines: Vec<&str> = many.lines().collect();
-    assert_eq!(lines[5..8], ["  2026-03-01 11:04 UTC", "  (50 more)", "  2026-03-01 11:55 UTC"], "{many}");
+    assert_eq!(lines[5..8], ["  2026-03-01 11:04:00 UTC", "  (50 more)", "  2026-03-01 11:55:00 UTC"], "{many}");
     let eleven = plan(&minutes, "11:00", "11:11").to_string();
     assert_eq!(eleven.matches("2026-03-01 11:").count(), 11, "{eleven}");
 }
@@ -200,8 +200,8 @@ fn a_range_without_an_occurrence_is_an_empty_plan_that_says_why() {
     let nothing = plan(&schedule, "10:00", "12:00");
     assert_eq!(
         nothing.to_string(),
-        "e is not due from 2026-03-01 10:00 UTC until 2026-03-01 12:00 UTC; it is due daily at 09:30, and next at \
-         2026-03-02 09:30 UTC"
+        "e is not due from 2026-03-01 10:00:00 UTC until 2026-03-01 12:00:00 UTC; it is due daily at 09:30, UTC, and next at \
+         2026-03-02 09:30:00 UTC"
     );
     assert!(nothing.run().entries().is_empty());
     let elsewhere = Schedule::new(place.store.clone()).with_clock(&place.clock).with_environment("staging");
@@ -229,6 +229,7 @@ fn a_wrong_order_is_refused_with_what_to_do() {
     for (from, until) in [(day.1, day.0), (day.0, day.0)] {
         let (error, text) = refused("e", from, until, 10);
         assert!(matches!(error, BackfillError::EmptyRange { .. }), "{text}");
+        let [from, until] = [from, until].map(|time| at(time).format("%F %T UTC"));
         assert_eq!(
             text,
             format!(
@@ -238,7 +239,10 @@ fn a_wrong_order_is_refused_with_what_to_do() {
     }
     let (error, text) = refused("e", day.0, "2026-03-01T12:00:01Z", 10);
     assert!(matches!(error, BackfillError::Future { .. }), "{text}");
-    assert!(text.starts_with("the range ends at 2026-03-01T12:00:01Z, but now it is 2026-03-01T12:00:00Z: "), "{text}");
+    assert!(
+        text.starts_with("the range ends at 2026-03-01 12:00:01 UTC, but now it is 2026-03-01 12:00:00 UTC: "),
+        "{text}"
+    );
     let (error, text) = refused("busy", "2026-02-01T00:00:00Z", "2026-02-12T13:46:41Z", 10);
     assert!(matches!(error, BackfillError::TooManyInRange { .. }), "{text}");
     assert!(text.starts_with("more than 1,000,000 occurrences are due from ") && text.contains("shorter"), "{text}");
@@ -487,7 +491,7 @@ fn a_backfill_is_known_as_one_wherever_its_runs_are_seen() {
 
     let log = schedule.runs("e").unwrap();
     assert_eq!(log.iter().map(|run| run.record().is_backfill()).collect::<Vec<_>>(), [true, false]);
-    assert!(log[0].to_string().starts_with("2026-03-01T11:00:00Z (backfill) succeeded in "), "{}", log[0]);
+    assert!(log[0].to_string().starts_with("2026-03-01 11:00:00 UTC (backfill) succeeded in "), "{}", log[0]);
     let status = schedule.status();
     let last = status.event("e").and_then(|event| event.last_run.clone()).expect("it ran");
     assert!(last.is_backfill && last.occurrence == on_the_day("11:00") && last.result == OutcomeKind::Succeeded);
@@ -509,7 +513,7 @@ fn a_run_knows_its_old_occurrence_and_is_not_late() {
     let schedule = place.schedule(event.hourly());
     let report = plan(&schedule, "09:00", "10:00").run();
     assert_eq!(place.ran(), ["2026-03-01 09:00:00 UTC 10800s"]);
-    assert!(report.to_string().contains("2026-03-01 09:00 UTC  succeeded in "), "{report}");
+    assert!(report.to_string().contains("2026-03-01 09:00:00 UTC  succeeded in "), "{report}");
     assert!(report.entries().iter().all(|entry| !entry.to_string().contains("late")), "{report}");
 }
 

@@ -89,7 +89,7 @@ fn a_missed_occurrence_runs_in_the_next_tick_and_the_report_says_how_late() {
     assert_eq!(entry.missed_by(), Some(Duration::from_secs(1205)));
     assert_eq!(entry.occurrence(), on_the_day("12:00"));
     assert!(ran(&report, "e").is_success());
-    assert!(entry.to_string().starts_with("e  2026-03-01 12:00 UTC  20 min 5 s late: succeeded"), "{entry}");
+    assert!(entry.to_string().starts_with("e  2026-03-01 12:00:00 UTC  20 min 5 s late: succeeded"), "{entry}");
     for time in ["12:21", "12:22", "12:59:59"] {
         assert!(host.tick(&schedule, time).entries().is_empty());
     }

@@ -634,13 +634,10 @@ fn the_report_says_who_paused_and_until_when() {
     let report = schedule.run_due(noon());
     let text = report.to_string();
     let pid = std::process::id();
-    let expected = format!(", pid {pid}, since 2026-03-01 12:00:07 CET, until 2026-03-01 14:30 CET");
-    assert!(text.contains("skipped, paused by ") && text.contains(&expected), "{text}");
-    let expected = format!(", pid {pid}, since 2026-03-01 11:00:07 UTC, until 2026-03-01 13:30 UTC");
-    assert!(text.contains(&expected), "{text}");
+    let expected = format!(", pid {pid}, since 2026-03-01 11:00:07 UTC, until 2026-03-01 13:30:00 UTC");
+    assert_eq!(text.matches(&expected).count(), 2, "{text}");
     let reason = skipped(&report, "utc");
     assert_eq!((reason.keyword(), reason.is_failure()), ("paused", false));
-    let expected = format!(", pid {pid}, since 2026-03-01T11:00:07Z, until 2026-03-01T13:30:00Z");
     assert!(reason.to_string().starts_with("paused by ") && reason.to_string().ends_with(&expected), "{reason}");
     assert_eq!(reason.to_string(), schedule.paused().unwrap().expect("it is").to_string());
     assert_eq!(SkipReason::Paused(None).to_string(), "paused");

@@ -37,14 +37,14 @@ fn report(clock: &ManualClock) -> Report {
 fn a_report_is_a_table_for_a_terminal() {
     let text = report(&ManualClock::at(noon())).to_string();
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").expect("Linux says what it is called");
-    let holder = format!("{}, pid {}, since 2026-03-01 13:00 CET", host.trim(), std::process::id());
+    let holder = format!("{}, pid {}, since 2026-03-01 12:00:00 UTC", host.trim(), std::process::id());
     let expected = [
         "2026-03-01 12:00:00 UTC: 4 due, 2 ran, 2 skipped, 1 failed",
-        "  reports:generate  2026-03-01 12:00 UTC     succeeded in 1.2 s",
-        &format!("  held              2026-03-01 13:00 CET     skipped, still running: {holder}"),
-        "  broken            2026-03-01 17:45 +05:45  failed after 0 µs: no paper",
+        "  reports:generate  2026-03-01 12:00:00 UTC  succeeded in 1.2 s",
+        &format!("  held              2026-03-01 12:00:00 UTC  skipped, still running: {holder}"),
+        "  broken            2026-03-01 12:00:00 UTC  failed after 0 µs: no paper",
         "                                             and no ink",
-        "  `odd\\u{a0}name`   2026-03-01 12:00 UTC     skipped, filtered out by `skip`",
+        "  `odd\\u{a0}name`   2026-03-01 12:00:00 UTC  skipped, filtered out by `skip`",
     ];
     assert_eq!(text, expected.join("\n"));
 }
@@ -163,7 +163,7 @@ fn a_main_that_returns_a_report() {
         (
             "fails",
             1,
-            "  broken  2026-03-01 17:45 +05:45  failed after 0 µs: no paper\n                                   and no ink\n",
+            "  broken  2026-03-01 12:00:00 UTC  failed after 0 µs: no paper\n                                   and no ink\n",
         ),
         ("is well", 0, ""),
     ] {
@@ -200,7 +200,7 @@ fn an_error_that_cannot_be_shown_keeps_no_other_from_it() {
     assert_eq!(said.len(), 2, "one line for each: {said:?}");
     assert_eq!(
         said[0],
-        "  a  2026-03-01 12:00 UTC  its result cannot be shown: formatting an error panicked: no words for it"
+        "  a  2026-03-01 12:00:00 UTC  its result cannot be shown: formatting an error panicked: no words for it"
     );
     assert!(said[1].starts_with("  b  ") && said[1].ends_with(": no paper"), "{said:?}");
 }

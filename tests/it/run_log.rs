@@ -149,7 +149,7 @@ fn a_run_at_work_is_on_record_and_one_whose_lease_is_gone_is_presumed_dead() {
     assert_eq!(runs[0].state(), RunState::PresumedDead);
     assert_eq!(
         runs[0].to_string(),
-        "2026-03-01T12:01:00Z started at 2026-03-01T12:01:00Z on web-2, pid 17: presumed dead"
+        "2026-03-01 12:01:00 UTC started at 2026-03-01 12:01:00 UTC on web-2, pid 17: presumed dead"
     );
     assert_eq!(schedule.runs("bare").unwrap()[0].state(), RunState::Unknown, "it has no lease");
     inner.lock().unwrap().take();

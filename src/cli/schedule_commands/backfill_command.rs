@@ -11,10 +11,10 @@ use crate::base::escape::Quoted;
 use crate::cli::answer::{Answered, CommandAnswer, CommandFailure, FAILED, print_end, print_text};
 use crate::cli::arguments::text;
 use crate::outcome::skip_reason::SkipReason;
-use crate::schedule::report::{Entry, Report, Verdict, time_in};
+use crate::schedule::report::{Entry, Report, Verdict};
 use crate::schedule::run_due::backfill::Backfill;
 use crate::schedule::{schedule::Schedule, shutdown::Shutdown};
-use crate::time::clock::{Clock, shown::ExactDuration};
+use crate::time::clock::{Clock, shown::ExactDuration, shown::for_people};
 use crate::time::zone::Zone;
 
 /// Runs the command. `listen` installs the handlers of signals.
@@ -97,7 +97,7 @@ fn range(schedule: &Schedule, arguments: &ArgMatches) -> Result<Range<DateTime<U
     let from = instant("--from", text(arguments, "from"), zone)?;
     let now = Clock::system().now();
     if from > now {
-        let (from, now) = (Quoted::new(text(arguments, "from")), time_in(zone, now));
+        let (from, now) = (Quoted::new(text(arguments, "from")), for_people(now));
         return Err(CommandFailure::usage(format_args!(
             "`--from` {from} is in the future, and it is {now}: a backfill runs past occurrences again"
         )));

@@ -19,7 +19,7 @@ use crate::schedule::history::status::Status;
 use crate::schedule::schedule::Schedule;
 use crate::schedule::shutdown::Shutdown;
 use crate::time::clock::Clock;
-use crate::time::clock::shown::{ExactDuration, HumanDuration, to_the_second};
+use crate::time::clock::shown::{ExactDuration, HumanDuration, for_people};
 
 /// The time between two pictures.
 const EVERY: Duration = Duration::from_secs(1);
@@ -169,11 +169,10 @@ impl Observer for LiveView {
             _ => return,
         };
         let backfilled = notice.occurrence().filter(|_| notice.is_backfill());
-        let backfilled =
-            backfilled.map_or_else(String::new, |occurrence| format!(" for {}", to_the_second(occurrence)));
+        let backfilled = backfilled.map_or_else(String::new, |occurrence| format!(" for {}", for_people(occurrence)));
         let about = notice.event().map_or_else(String::new, |event| format!("{}{backfilled}: ", Named(event)));
         // If too many lines wait, this line is dropped: a stopped terminal must not delay a run.
-        let _ = self.0.try_send(Some(format!("{} {about}{told}", to_the_second(notice.at()))));
+        let _ = self.0.try_send(Some(format!("{} {about}{told}", for_people(notice.at()))));
     }
 }
 
@@ -183,14 +182,14 @@ fn picture(status: &Status, lines: usize) -> String {
     for event in &status.events {
         let lease_of = |token| event.held_by.iter().flatten().find(|holder| Some(holder.token()) == token);
         for run in &event.running {
-            let lease = lease_of(run.token).map(|holder| time(holder.until(), &event.zone, status.at));
-            let since = time(run.since, &event.zone, status.at);
+            let lease = lease_of(run.token).map(|holder| time(holder.until(), status.at));
+            let since = time(run.since, status.at);
             let here = marked("here".to_owned(), Some(true));
             rows.push(vec![Named(&event.name).into(), here, since.into(), lease.unwrap_or_default().into()]);
         }
         let is_ours = |token| event.running.iter().any(|run| run.token == Some(token));
         for holder in event.held_by.iter().flatten().filter(|holder| !is_ours(holder.token())) {
-            let [since, until] = [holder.since(), holder.until()].map(|at| time(at, &event.zone, status.at));
+            let [since, until] = [holder.since(), holder.until()].map(|at| time(at, status.at));
             let place = holder.process_and_application();
             rows.push(vec![Named(&event.name).into(), place.into(), since.into(), until.into()]);
         }
@@ -202,7 +201,7 @@ fn picture(status: &Status, lines: usize) -> String {
     other_timetables(status).for_each(|line| picture.extend([&*line, "\n"]));
     let next = status.events.iter().filter_map(|event| Some((event.next_due?, event))).min_by_key(|(due, _)| *due);
     if let Some((due, event)) = next {
-        let _ = writeln!(picture, "next: {}, {}", Named(&event.name), time(due, &event.zone, status.at));
+        let _ = writeln!(picture, "next: {}, {}", Named(&event.name), time(due, status.at));
     }
     let room = lines.saturating_sub(picture.lines().count() + 2);
     let more = rows.len().saturating_sub(room);

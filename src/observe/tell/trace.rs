@@ -23,7 +23,7 @@ use crate::observe::notice::{About, Step};
 use crate::outcome::fault::{Fault, HookFailure};
 use crate::outcome::run_outcome::{Ended, RunOutcome};
 use crate::outcome::{cancel::CancelReason, no_retry::NoRetry, release::Release, skip_reason::SkipReason};
-use crate::time::clock::shown::{HumanDuration, Rfc3339};
+use crate::time::clock::shown::{HumanDuration, Rfc3339, for_people};
 
 /// Makes the span of a tick.
 pub(crate) fn tick_span(now: DateTime<Utc>, due: usize) -> Span {
@@ -94,7 +94,7 @@ pub(super) fn trace(step: &Step<'_>, about: &About<'_>) {
         Step::DoesNotStop => {
             event!(warn, event, occurrence, "timed out and does not stop");
             if let (Some(event), Some(occurrence)) = (about.event, about.occurrence) {
-                let (name, occurrence) = (Named(event), Rfc3339(occurrence));
+                let (name, occurrence) = (Named(event), for_people(occurrence));
                 line!("{name}: the run of {occurrence} timed out and does not stop");
             }
         }
@@ -249,8 +249,10 @@ pub(crate) fn minutes_missed(after: DateTime<Utc>, until: DateTime<Utc>, occurre
         let at_least = if occurrences < MOST_COUNTED { "" } else { "at least " };
         event!(warn, after = %Rfc3339(after), until = %Rfc3339(until), occurrences, "minutes missed");
         line!(
-            "no tick after {after}, until {until}: {at_least}{occurrences} occurrences were missed, because the clock was set, \
-             or the machine was suspended"
+            "no tick after {}, until {}: {at_least}{occurrences} occurrences were missed, because the clock was set, or the \
+             machine was suspended",
+            for_people(after),
+            for_people(until)
         );
     });
 }

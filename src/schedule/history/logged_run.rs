@@ -15,8 +15,8 @@ use crate::outcome::{run_record::MOST_KEPT, run_record::RunRecord, run_record::s
 use crate::schedule::schedule::{Schedule, registry::UnknownEvent};
 use crate::store::event_mutex::{EventMutex, held::Held, held::Names};
 
-/// A run of the fleet, see [`Schedule::runs`]. `Display`: `2026-03-01T12:00:00Z succeeded in 1.2 s on web-1, pid 4242`,
-/// or `2026-03-01T12:00:00Z started at 2026-03-01T12:00:01Z on web-2, pid 17: presumed dead`.
+/// A run of the fleet, see [`Schedule::runs`]. `Display`: `2026-03-01 12:00:00 UTC succeeded in 1.2 s on web-1, pid 4242`,
+/// or `2026-03-01 12:00:00 UTC started at 2026-03-01 12:00:01 UTC on web-2, pid 17: presumed dead`.
 ///
 /// ```
 /// use soloist::observe::RunState;

@@ -6,7 +6,7 @@ use crate::base::error::{MutexError, debug_as_display};
 use crate::base::escape::Quoted;
 use crate::lease::name::InvalidName;
 use crate::schedule::schedule::registry::UnknownEvent;
-use crate::time::clock::shown::to_the_second;
+use crate::time::clock::shown::for_people;
 
 /// The largest number of characters in the reason for a pause.
 pub(crate) const LONGEST_REASON: usize = 200;
@@ -22,7 +22,7 @@ pub(crate) const LONGEST_REASON: usize = 200;
 /// let error = Schedule::in_process().resume().unwrap_err();
 /// assert!(matches!(error, PauseError::Unnamed));
 /// let error = Schedule::in_process().named("shop")?.pause(DateTime::UNIX_EPOCH, "").unwrap_err();
-/// assert!(error.to_string().starts_with("a pause until 1970-01-01T00:00:00Z is over already"));
+/// assert!(error.to_string().starts_with("a pause until 1970-01-01 00:00:00 UTC is over already"));
 /// # Ok(())
 /// # }
 /// ```
@@ -50,7 +50,7 @@ pub enum PauseError {
     #[error("a schedule without a name can't be paused: name it with `Schedule::named(..)`")]
     Unnamed,
     /// The end of the pause is not in the future.
-    #[error("a pause until {} is over already, because now it is {}: use a later end; `resume` ends a pause", to_the_second(*until), to_the_second(*now))]
+    #[error("a pause until {} is over already, because now it is {}: use a later end; `resume` ends a pause", for_people(*until), for_people(*now))]
     #[non_exhaustive]
     Over {
         /// The end that the caller passed.
@@ -59,7 +59,7 @@ pub enum PauseError {
         now: DateTime<Utc>,
     },
     /// The end of the pause is more than ten years away.
-    #[error("a pause until {} is longer than ten years: use an earlier end", to_the_second(*until))]
+    #[error("a pause until {} is longer than ten years: use an earlier end", for_people(*until))]
     #[non_exhaustive]
     TooLong {
         /// The end that the caller passed.

@@ -122,13 +122,13 @@ mod tests {
         let error = |until: DateTime<Utc>| term_until(until, now).unwrap_err().to_string();
         assert_eq!(
             error(now),
-            "a pause until 1970-01-01T00:00:00Z is over already, because now it is 1970-01-01T00:00:00Z: use a later end; \
+            "a pause until 1970-01-01 00:00:00 UTC is over already, because now it is 1970-01-01 00:00:00 UTC: use a later end; \
              `resume` ends a pause"
         );
         assert!(error(now - TimeDelta::nanoseconds(1)).contains("is over already"));
         assert_eq!(
             error(now + TimeDelta::days(3650) + TimeDelta::milliseconds(1)),
-            "a pause until 1979-12-30T00:00:00Z is longer than ten years: use an earlier end"
+            "a pause until 1979-12-30 00:00:00 UTC is longer than ten years: use an earlier end"
         );
         for until in [DateTime::<Utc>::MIN_UTC, DateTime::<Utc>::MAX_UTC] {
             assert!(term_until(until, now).is_err());

@@ -19,12 +19,12 @@ use crate::lease::label::LONGEST;
 use crate::lease::name::{InvalidName, MutexName};
 use crate::outcome::skip_reason::SkipReason;
 use crate::schedule::execute::run_planned;
-use crate::schedule::report::{Entry, Report, Verdict, time_in};
+use crate::schedule::report::{Entry, Report, Verdict};
 use crate::schedule::schedule::Schedule;
 use crate::schedule::schedule::registry::{Registry, UnknownEvent};
 use crate::store::event_mutex::batch::BATCH_SIZE;
 use crate::store::event_mutex::{description::Scope, held::Names};
-use crate::time::{clock::shown::to_the_second, tick::Tick};
+use crate::time::{clock::shown::for_people, tick::Tick};
 
 /// The values that the limit `most` of a backfill may have.
 const MOST: RangeInclusive<usize> = 1..=10_000;
@@ -235,14 +235,14 @@ impl Backfill<'_> {
     /// Returns the reason why nothing is due in the range.
     fn why_none(&self) -> String {
         let Definition { name, timetable, runs_here, .. } = self.event();
-        let [from, until] = [self.range.start, self.range.end].map(|at| time_in(&timetable.zone, at));
+        let [from, until] = [self.range.start, self.range.end].map(for_people);
         let name = Named(name);
         if !runs_here {
             return format!("{name} is never due in this environment");
         }
         let next = self.event().upcoming(self.range.end - TimeDelta::nanoseconds(1)).next();
-        let next = next.map_or_else(String::new, |next| format!(", and next at {}", time_in(&timetable.zone, next)));
-        format!("{name} is not due from {from} until {until}; it is due {}{next}", timetable.in_words())
+        let next = next.map_or_else(String::new, |next| format!(", and next at {}", for_people(next)));
+        format!("{name} is not due from {from} until {until}; it is due {}{next}", timetable.in_words_and_zone())
     }
 }
 
@@ -259,23 +259,22 @@ fn ends_backfill(entry: &Entry) -> bool {
 
 impl fmt::Display for Backfill<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Definition { name, timetable, .. } = self.event();
         if self.in_range.is_empty() {
             return f.write_str(&self.why_none());
         }
         let (count, claimed) = (self.open.len(), self.in_range.len() - self.open.len());
         let s = if count == 1 { "" } else { "s" };
-        write!(f, "{}: {count} occurrence{s} to run, oldest first", Named(name))?;
+        write!(f, "{}: {count} occurrence{s} to run, oldest first", Named(&self.event().name))?;
         let hidden = if count > 2 * SHOWN + 1 { SHOWN..count - SHOWN } else { 0..0 };
         for (at, occurrence) in self.open.iter().enumerate() {
             if at == hidden.start && !hidden.is_empty() {
                 write!(f, "\n  ({} more)", hidden.len())?;
             } else if !hidden.contains(&at) {
-                write!(f, "\n  {}", time_in(&timetable.zone, *occurrence))?;
+                write!(f, "\n  {}", for_people(*occurrence))?;
             }
         }
         if self.too_many > 0 {
-            let first = time_in(&timetable.zone, self.in_range[0]);
+            let first = for_people(self.in_range[0]);
             write!(f, "\nleft out: {} before {first}, because of the limit of this backfill", self.too_many)?;
         }
         if claimed > 0 {
@@ -314,7 +313,7 @@ impl fmt::Debug for Backfill<'_> {
 /// let schedule = Schedule::in_process();
 /// schedule.add(Event::call("reports", |_| {}).hourly())?;
 /// let error = schedule.backfill("reports", DateTime::UNIX_EPOCH..DateTime::UNIX_EPOCH, 100).unwrap_err();
-/// assert!(error.to_string().starts_with("the range from 1970-01-01T00:00:00Z until 1970-01-01T00:00:00Z is empty"));
+/// assert!(error.to_string().starts_with("the range from 1970-01-01 00:00:00 UTC until 1970-01-01 00:00:00 UTC is empty"));
 /// # Ok(())
 /// # }
 /// ```
@@ -334,7 +333,7 @@ pub enum BackfillError {
     /// The range is empty: its end is not later than its start.
     #[error(
         "the range from {} until {} is empty: write the earlier time first; the end is not part of the range",
-        to_the_second(*from), to_the_second(*until)
+        for_people(*from), for_people(*until)
     )]
     #[non_exhaustive]
     EmptyRange {
@@ -346,7 +345,7 @@ pub enum BackfillError {
     /// The range ends in the future.
     #[error(
         "the range ends at {}, but now it is {}: let it end now or earlier, because the timetable runs later occurrences",
-        to_the_second(*until), to_the_second(*now)
+        for_people(*until), for_people(*now)
     )]
     #[non_exhaustive]
     Future {
@@ -358,7 +357,7 @@ pub enum BackfillError {
     /// The range is too large.
     #[error(
         "more than 1,000,000 occurrences are due from {} until {}: use a shorter range",
-        to_the_second(*from), to_the_second(*until)
+        for_people(*from), for_people(*until)
     )]
     #[non_exhaustive]
     TooManyInRange {

@@ -176,9 +176,9 @@ impl<'a> PlannedRun<'a> {
 
     /// Makes the entry of the report.
     pub(crate) fn entry(&self, verdict: Verdict) -> Entry {
-        let (event, zone) = (Arc::clone(&self.id.event), self.event.timetable.zone.clone());
+        let event = Arc::clone(&self.id.event);
         let missed_by = self.missed.is_some().then_some(self.lateness);
-        Entry { event, zone, occurrence: self.id.occurrence, missed_by, verdict }
+        Entry { event, occurrence: self.id.occurrence, missed_by, verdict }
     }
 
     /// Notifies the observers of a step.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 
-/// An instant in the format of RFC 3339: `2026-03-01T12:00:00Z`, with a fraction if it is not zero.
+/// An instant for programs, in the format of RFC 3339: `2026-03-01T12:00:00Z`, with a fraction if it is not zero.
 pub(crate) struct Rfc3339(pub(crate) DateTime<Utc>);
 
 impl fmt::Display for Rfc3339 {
@@ -14,13 +14,10 @@ impl fmt::Display for Rfc3339 {
     }
 }
 
-/// Formats an instant in UTC, without a fraction of a second.
-pub(crate) fn to_the_second(instant: DateTime<Utc>) -> String {
-    instant.to_rfc3339_opts(SecondsFormat::Secs, true)
+/// Formats an instant for people: `2026-03-01 12:00:00 UTC`.
+pub(crate) fn for_people(instant: DateTime<Utc>) -> String {
+    instant.format("%F %T UTC").to_string()
 }
-
-/// A value to display, and the function that formats all instants in it.
-pub(crate) struct Reading<'a, T>(pub(crate) &'a T, pub(crate) &'a dyn Fn(DateTime<Utc>) -> String);
 
 /// A duration as a user writes it in an option, without rounding: `90s`, `5m`, `1500ms`.
 pub(crate) struct ExactDuration(pub(crate) Duration);

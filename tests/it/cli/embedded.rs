@@ -237,22 +237,22 @@ fn work_prints_a_plain_line_for_each_step_and_ends_by(number: i32, name: &str) {
     let has = |text: &str| place.read("shown").lines().any(|line| line.contains(text));
     let steps = [
         "5 events; Ctrl-C ends this",
-        "Z fine: started under token ",
-        "Z fine: succeeded in ",
-        "Z broken: started",
+        " UTC fine: started under token ",
+        " UTC fine: succeeded in ",
+        " UTC broken: started",
         ": no paper",
     ];
     for step in steps {
         until(|| has(step)).unwrap_or_else(|why| panic!("{why} for {step} in {}", place.read("shown")));
     }
-    let ends = || place.read("shown").matches("Z fine: succeeded in ").count();
+    let ends = || place.read("shown").matches(" UTC fine: succeeded in ").count();
     until(|| ends() >= 3).expect("it goes on for some seconds");
     working.signal(name);
     let answer = working.ended();
     assert_eq!((answer.signal, &*answer.errors), (Some(number), ""), "{answer:?}");
     let shown = place.read("shown");
     assert!(!shown.contains('\x1b') && shown.ends_with('\n'), "{shown:?}");
-    assert_eq!(shown.matches("Z broken: started\n").count(), shown.matches(": no paper\n").count(), "{shown}");
+    assert_eq!(shown.matches(" UTC broken: started\n").count(), shown.matches(": no paper\n").count(), "{shown}");
     assert_eq!(Place::json(&mut place.soloist("locks")), Value::Array(vec![]));
 }
 

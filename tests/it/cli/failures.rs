@@ -561,8 +561,8 @@ const COMMANDS: &[(&str, i32, &str)] = &[
     ("used; $S paused", 1, "nothing on the schedule soloist is paused"),
     ("used; $S pause --for 0", 2, "`--for 0` is no time for a pause"),
     ("used; $S paused j", 1, "j of the schedule soloist is not paused"),
-    ("used; $S pause >log; $S paused", 0, "the schedule soloist is paused until "),
-    ("used; $S pause j >log; $S paused j", 0, "j of the schedule soloist is paused until "),
+    ("used; $S pause >log; $S paused", 0, "the schedule soloist is paused by "),
+    ("used; $S pause j >log; $S paused j", 0, "j of the schedule soloist is paused by "),
     ("used; $S pause --for 90", 0, "the schedule soloist is paused until "),
     ("taken; $C unlock j --wait 0; end $?", 1, "soloist: j is still held, and is free in "),
     ("SCHEDULE_STORE=consul: $C list", 1, "soloist: no store has the scheme consul"),
@@ -654,7 +654,7 @@ const COMMANDS: &[(&str, i32, &str)] = &[
     (
         "$C backfill carts:remind --from 2025-03-02 --to 2025-03-02 -y",
         2,
-        "soloist: the range from 2025-03-02T00:00:00Z until ",
+        "soloist: the range from 2025-03-02 00:00:00 UTC until ",
     ),
     ("$C backfill carts:remind --from yesterday", 2, "soloist: `--from` `yesterday` is no time: write "),
     (
@@ -666,7 +666,7 @@ const COMMANDS: &[(&str, i32, &str)] = &[
     (
         "$C backfill carts:remind --from 2025-03-02 --to 2099-03-02",
         2,
-        "soloist: the range ends at 2099-03-02T00:00:00Z, ",
+        "soloist: the range ends at 2099-03-02 00:00:00 UTC, ",
     ),
     ("$C backfill carts:remind --from 2000-01-01", 2, "soloist: more than 1,000,000 occurrences are due from "),
     ("$C backfill carts:remind --from 2025-03-02 --most 10001", 2, "use a number from 1 to 10000"),

@@ -56,7 +56,7 @@ fn a_pause_of_one_event_stops_no_other(place: &Place) {
         "the schedule soloist was not paused; its event a is paused: write `resume a`\n"
     );
     answer(&mut line_of(place, "a", "")).exits_with(CONFLICT);
-    succeeds(&mut place.soloist("paused")).says("a of the schedule soloist is paused until ");
+    succeeds(&mut place.soloist("paused")).says("a of the schedule soloist is paused by ");
     assert_eq!(succeeds(&mut place.soloist("resume a")).printed, "a of the schedule soloist is resumed\n");
     succeeds(&mut line_of(place, "a", "")).is_silent();
     assert_eq!(place.read("log"), "b\na\n");
@@ -102,7 +102,7 @@ fn a_program_and_the_tool_pause_each_other() {
         succeeds(&mut command(pauses, "pause --why moving"));
         let status = Place::json(&mut place.schedule("status"));
         assert_eq!(status["paused"]["why"], "moving");
-        succeeds(&mut place.schedule("status")).says("the schedule is paused until ").says(": moving\n");
+        succeeds(&mut place.schedule("status")).says("the schedule is paused by ").says(": moving\n");
         succeeds(&mut place.schedule("run -v")).says("  carts:remind  ").says("skipped, paused by ");
         answer(&mut line_of(&place, "a", "--schedule shop")).exits_with(CONFLICT);
         succeeds(&mut command(resumes, "resume")).says("the schedule shop is resumed");
@@ -139,21 +139,18 @@ fn who_is_paused_by_whom_until_when_and_why_is_told() {
     let until = until.expect(&promised);
     let one = tells("paused a");
     // The store rounds the end of a pause up; the message does not.
-    assert!(
-        one.starts_with("a of the schedule soloist is paused until ")
-            && one.ends_with(&format!(", pid {pid}: it is broken\n")),
-        "{one}"
-    );
-    assert!(until.ends_with(" UTC") && one.contains(" UTC by "), "{one}");
+    let of = format!(", pid {pid}, since ");
+    assert!(one.starts_with("a of the schedule soloist is paused by ") && one.contains(&of), "{one}");
+    assert!(until.ends_with(" UTC") && one.ends_with(" UTC: it is broken\n"), "{one}");
     assert_eq!(tells("paused"), one, "each event that is paused is listed");
     assert_eq!(denies("paused b"), format!("b of the schedule soloist is not paused; {default}\n"));
 
     succeeds(&mut place.soloist("pause --for 36h"));
     let both = tells("paused");
-    assert!(both.starts_with("the schedule soloist is paused until 20") && both.ends_with(&one), "{both}");
+    assert!(both.starts_with("the schedule soloist is paused by ") && both.ends_with(&one), "{both}");
     let all = tells("paused b");
     assert_eq!(format!("{all}{one}"), both);
-    assert!(!all.trim_end().contains(": "), "nobody has said why: {all}");
+    assert!(all.ends_with(" UTC\n"), "nobody has said why: {all}");
     assert_eq!(tells("paused a"), format!("{all}{one}"), "it is paused twice");
     assert_eq!(tells("paused b"), all);
     assert_eq!(denies("paused --schedule shop"), "nothing on the schedule shop is paused\n");
@@ -162,11 +159,11 @@ fn who_is_paused_by_whom_until_when_and_why_is_told() {
     // A program with a schedule has these commands, too.
     assert_eq!(answer(&mut place.schedule("paused")).exits_with(1).printed, "nothing on the schedule shop is paused\n");
     succeeds(&mut place.schedule("pause carts:remind"));
-    succeeds(&mut place.schedule("paused")).says("carts:remind of the schedule shop is paused until ");
-    succeeds(&mut place.soloist("paused --schedule shop")).says("carts:remind of the schedule shop is paused until ");
-    succeeds(&mut place.schedule("paused carts:remind")).says("carts:remind of the schedule shop is paused until ");
+    succeeds(&mut place.schedule("paused")).says("carts:remind of the schedule shop is paused by ");
+    succeeds(&mut place.soloist("paused --schedule shop")).says("carts:remind of the schedule shop is paused by ");
+    succeeds(&mut place.schedule("paused carts:remind")).says("carts:remind of the schedule shop is paused by ");
     succeeds(&mut place.soloist("paused carts:remind --schedule shop"))
-        .says("carts:remind of the schedule shop is paused until ");
+        .says("carts:remind of the schedule shop is paused by ");
 }
 
 /// Refuses `pause 2h`: the pause of an event with that name would be noticed late.

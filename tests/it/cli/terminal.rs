@@ -376,7 +376,7 @@ fn the_picture_is_removed_when_the_shutdown_begins() {
     let (folder, program) = (place.path("bin"), example("schedule_cli"));
     let line = format!("trap : INT; PATH={}:$PATH {} work; echo code $?", folder.display(), program.display());
     let mut person = Person::at(&place, &line);
-    place.until_shown("Z carts:remind: started under token ");
+    place.until_shown(" UTC carts:remind: started under token ");
     place.until_shown("next: carts:remind, ");
     person.types(CTRL_C);
     place.until_shown("no more runs start, and the current runs have 20s to end; Ctrl-C again stops them\r\n");
@@ -419,7 +419,7 @@ fn a_terminal_that_is_too_low_or_knows_no_sequences_has_plain_lines() {
     std::thread::scope(|scope| {
         for stty in ["stty rows 5;", "TERM=dumb", "stty rows 0 cols 0;"] {
             scope.spawn(move || {
-                let prints = |shown: &str| shown.contains("Z prints: started under token ");
+                let prints = |shown: &str| shown.contains(" UTC prints: started under token ");
                 let (_, shown) = typescript(&printing_program(), stty, prints);
                 assert!(!shown.contains('\x1b') && prints(&shown), "{stty} {shown:?}");
             });

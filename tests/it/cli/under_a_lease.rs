@@ -380,7 +380,7 @@ fn each_time_of_an_interval_runs_once() {
     // The host of that minute was down, and the next one is in time.
     assert_eq!(at("13:33:00", ""), ran("13:30:00"));
     let [_, told] = at("13:36:00", "-v");
-    assert_eq!(told, "soloist: j: it is not due: its next time is 2026-03-01T15:00:00Z\n");
+    assert_eq!(told, "soloist: j: it is not due: its next time is 2026-03-01 15:00:00 UTC\n");
     let mut wrong = place.cron_line("90x", "2026-03-01T12:00:00Z", "", "true");
     let wrong = wrong.output().expect("it starts");
     let message = "soloist: --every `90x` is neither five fields of a crontab, such as '*/5 * * * *', nor an interval, such as 90m\n";

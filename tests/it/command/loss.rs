@@ -42,7 +42,7 @@ fn a_command_is_told_to_stop_while_its_lease_still_lasts_for_its_grace_and_a_sec
         let lost_at = noon() + seconds * SECOND;
         assert_eq!(observed.outcome.lease_lost_at(), Some(lost_at));
         let end = if grace == 0 { "ended by signal 9 (SIGKILL)" } else { "exited with 6" };
-        let lost_at = lost_at.format("%FT%TZ");
+        let lost_at = lost_at.format("%F %T UTC");
         let said = format!("cancelled after {seconds}.0 s; {end}; the lease was lost at {lost_at}{FIXED_TERM}");
         assert_eq!(observed.outcome.to_string(), said);
         assert!(
@@ -83,7 +83,7 @@ fn a_command_whose_lease_is_not_renewed_is_told_before_it_ends() {
         clock.advance(THIRD);
         clock.advance(34 * SECOND);
     });
-    let said = "cancelled after 54.0 s; exited with 6; the lease was lost at 2026-03-01T12:00:54Z";
+    let said = "cancelled after 54.0 s; exited with 6; the lease was lost at 2026-03-01 12:00:54 UTC";
     assert_eq!(observed.outcome.to_string(), said);
     assert!(place.has("told") && matches!(observed.outcome.release(), Some(Release::Released)));
     assert_eq!(observed.seen[1..], ["given back when its group had gone"]);
@@ -101,7 +101,7 @@ fn a_command_that_does_not_hear_is_killed_before_its_lease_ends() {
     });
     assert!(observed.took < grace, "it took {:?}, and its lease would have ended", observed.took);
     let said = format!(
-        "cancelled after 59.0 s; ended by signal 9 (SIGKILL); the lease was lost at 2026-03-01T12:00:39Z{FIXED_TERM}"
+        "cancelled after 59.0 s; ended by signal 9 (SIGKILL); the lease was lost at 2026-03-01 12:00:39 UTC{FIXED_TERM}"
     );
     assert_eq!(observed.outcome.to_string(), said);
     assert_eq!(observed.seen[1..], ["given back when its group had gone"]);
@@ -119,7 +119,7 @@ fn a_command_whose_lease_somebody_broke_is_killed_at_once() {
             clock.advance(10 * SECOND);
         });
         let end = if text == DEAF { "ended by signal 9 (SIGKILL)" } else { "exited with 0" };
-        let said = format!("cancelled after 10.0 s; {end}; the lease was lost at 2026-03-01T12:00:10Z");
+        let said = format!("cancelled after 10.0 s; {end}; the lease was lost at 2026-03-01 12:00:10 UTC");
         assert_eq!(observed.outcome.to_string(), said);
         let Ended::Faulted(Fault::Failed(error)) = observed.outcome.ended() else { panic!("{:?}", observed.outcome) };
         let reason = error.downcast_ref::<Cancelled>().map(Cancelled::reason);
@@ -143,7 +143,7 @@ fn a_command_that_uses_up_its_grace_is_killed_when_its_lease_is_broken() {
         clock.advance(9 * SECOND);
     });
     let said = "timed out after 1.0 s, and stopped 9.0 s later; ended by signal 9 (SIGKILL); the lease was lost at \
-                2026-03-01T12:00:10Z";
+                2026-03-01 12:00:10 UTC";
     assert_eq!(observed.outcome.to_string(), said);
     assert!(observed.took < SECOND + SLACK, "its grace is not waited for: {:?}", observed.took);
 }
@@ -158,7 +158,7 @@ fn a_command_whose_lease_was_lost_before_it_is_not_started() {
     let schedule = Schedule::new(MemoryMutex::with_clock(&clock)).with_clock(&clock);
     schedule.add(event).unwrap();
     let report = schedule.run_due(noon());
-    let said = format!("not started; the lease was lost at 2026-03-01T12:00:54Z{FIXED_TERM}");
+    let said = format!("not started; the lease was lost at 2026-03-01 12:00:54 UTC{FIXED_TERM}");
     assert_eq!(ran(&report, "e").to_string(), said);
     assert!(!place.has("started"));
 }

@@ -163,10 +163,10 @@ fn kept_output_is_shown_for_a_failure_and_only_then() {
     let report = tick(line(&format!("{text}; exit 3")).output(Output::Keep(100)));
     let expected = [
         "2026-03-01 12:00:00 UTC: 1 due, 1 ran, 0 skipped, 1 failed",
-        "  e  2026-03-01 12:00 UTC  exited with 3 after 0 µs; its output:",
-        "                           no paper",
-        "                           ",
-        "                           and no ink",
+        "  e  2026-03-01 12:00:00 UTC  exited with 3 after 0 µs; its output:",
+        "                              no paper",
+        "                              ",
+        "                              and no ink",
     ];
     assert_eq!(report.to_string(), expected.join("\n"));
     assert_eq!(ran(&report, "e").to_string(), "exited with 3 after 0 µs; its output:\nno paper\n\nand no ink\n");

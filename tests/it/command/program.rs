@@ -35,7 +35,7 @@ fn a_command_that_exits_otherwise_has_failed() {
         let report = tick(event);
         let outcome = ran(&report, "e");
         assert!(matches!(outcome.ended(), Ended::Faulted(Fault::Exited(status)) if status.code() == Some(3)));
-        assert_eq!(entry(&report, "e").to_string(), "e  2026-03-01 12:00 UTC  exited with 3 after 0 µs");
+        assert_eq!(entry(&report, "e").to_string(), "e  2026-03-01 12:00:00 UTC  exited with 3 after 0 µs");
         assert_eq!(outcome.exit_status().and_then(|status| status.code()), Some(3));
         assert!(!outcome.is_success() && report.is_failure());
     }
@@ -219,7 +219,7 @@ fn commands_run_by_hand_and_in_the_background_like_other_tasks() {
         assert_eq!(ran(&report, "e").exit_status().unwrap().code(), Some(4));
     }
     let by_hand = schedule.run_event("e", noon()).unwrap();
-    assert!(by_hand.to_string().starts_with("e  2026-03-01 12:00 UTC  exited with 4 after "), "{by_hand}");
+    assert!(by_hand.to_string().starts_with("e  2026-03-01 12:00:00 UTC  exited with 4 after "), "{by_hand}");
     assert_eq!(place.read("log"), "ran\n".repeat(3));
 }
 

@@ -32,7 +32,7 @@ fn within(grace: Duration, observed: &Observed) {
 #[track_caller]
 fn is_killed_after(grace: Duration, place: &Place, event: Event) -> RunOutcome {
     let observed = timed_out(place, event.grace(grace));
-    let said = "e  2026-03-01 12:00 UTC  timed out after 30.0 s; ended by signal 9 (SIGKILL)";
+    let said = "e  2026-03-01 12:00:00 UTC  timed out after 30.0 s; ended by signal 9 (SIGKILL)";
     assert!(observed.report.starts_with(said), "{}", observed.report);
     assert!(observed.took >= grace, "it had {:?} of {grace:?}", observed.took);
     within(grace, &observed);
@@ -43,7 +43,7 @@ fn is_killed_after(grace: Duration, place: &Place, event: Event) -> RunOutcome {
 fn a_command_that_obeys() {
     let place = Place::new();
     let observed = timed_out(&place, line(&place, ": >ready; sleep 60 & sleep 60").grace(20 * SECOND));
-    assert_eq!(observed.report, "e  2026-03-01 12:00 UTC  timed out after 30.0 s; ended by signal 15 (SIGTERM)");
+    assert_eq!(observed.report, "e  2026-03-01 12:00:00 UTC  timed out after 30.0 s; ended by signal 15 (SIGTERM)");
     assert!(observed.took < 20 * SECOND, "it is not waited for any longer");
     let Ended::TimedOut { fault: Some(Fault::Failed(error)), .. } = observed.outcome.ended() else {
         panic!("{:?}", observed.outcome)
@@ -146,7 +146,7 @@ fn a_command_that_has_stopped_itself_hears_that_it_is_to_end() {
     let place = Place::new();
     let text = "(until grep -q '(stopped)' /proc/$$/status; do sleep 0.01; done; : >ready) & kill -s STOP $$; sleep 60";
     let told = timed_out(&place, line(&place, text).grace(20 * SECOND));
-    assert_eq!(told.report, "e  2026-03-01 12:00 UTC  timed out after 30.0 s; ended by signal 15 (SIGTERM)");
+    assert_eq!(told.report, "e  2026-03-01 12:00:00 UTC  timed out after 30.0 s; ended by signal 15 (SIGTERM)");
     assert!(told.took < 20 * SECOND, "it is not waited for any longer");
 }
 
@@ -195,7 +195,7 @@ fn the_lease_is_renewed_while_a_command_uses_up_its_grace() {
         }
         place.touch("go");
     });
-    let said = "e  2026-03-01 12:00 UTC  timed out after 1.0 s, and stopped 1 min 40 s later; exited with 2";
+    let said = "e  2026-03-01 12:00:00 UTC  timed out after 1.0 s, and stopped 1 min 40 s later; exited with 2";
     assert_eq!(observed.report, said);
     assert!(
         observed.outcome.lease_lost_at().is_none() && matches!(observed.outcome.release(), Some(Release::Released))

@@ -68,7 +68,7 @@ fn a_lease_that_was_lost_is_not_held_any_longer() {
     let event = |event: Event| event.without_overlapping_for(2 * SECOND).hold_at_least(2 * SECOND);
     let report = tick(&store, &clock, event, takes(&clock, 3 * SECOND));
     let said = format!(
-        "succeeded in 3.0 s, but the lease was lost at 2026-03-01T12:00:02Z{}",
+        "succeeded in 3.0 s, but the lease was lost at 2026-03-01 12:00:02 UTC{}",
         crate::support::FIXED_TERM.replace("1m", "2s")
     );
     assert_eq!(ran(&report, "e").to_string(), said);

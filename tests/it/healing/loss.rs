@@ -40,7 +40,7 @@ fn a_process_that_was_stopped_past_its_term_knows_before_anything_else_that_its_
         let report = tick(store, clock, Event::without_overlapping, first);
         assert_eq!(
             entry(&report, "e").to_string(),
-            "e  2026-03-01 12:00 UTC  succeeded in 1 min 35 s, but the lease was lost at 2026-03-01 12:01 UTC"
+            "e  2026-03-01 12:00:00 UTC  succeeded in 1 min 35 s, but the lease was lost at 2026-03-01 12:01:00 UTC"
         );
         let outcome = ran(&report, "e");
         assert_eq!(outcome.lease_lost_at(), Some(at("2026-03-01T12:01:00Z")), "its deadline");
@@ -70,7 +70,7 @@ fn a_broken_lease_is_told_at_the_next_renewal() {
             Ok(())
         };
         let report = tick(store, clock, Event::without_overlapping, task);
-        let said = "succeeded in 20.0 s, but the lease was lost at 2026-03-01T12:00:20Z";
+        let said = "succeeded in 20.0 s, but the lease was lost at 2026-03-01 12:00:20 UTC";
         assert_eq!(ran(&report, "e").to_string(), said);
         assert!(report.is_failure(), "the process fails");
     });
@@ -88,7 +88,7 @@ fn a_run_past_its_deadline_has_lost_its_lease_also_where_the_clock_of_the_store_
     let outcome = ran(&report, "e");
     assert_eq!(
         outcome.to_string(),
-        format!("succeeded in 1 min 0 s, but the lease was lost at 2026-03-01T12:01:00Z{FIXED_TERM}")
+        format!("succeeded in 1 min 0 s, but the lease was lost at 2026-03-01 12:01:00 UTC{FIXED_TERM}")
     );
     assert!(matches!(outcome.release(), Some(Release::Released)) && outcome.is_failure());
 }
@@ -137,7 +137,7 @@ fn a_task_that_checks_fails_with_the_reason() {
     let report = tick(&in_memory(&clock), &clock, Event::without_overlapping, task);
     assert_eq!(
         entry(&report, "e").to_string(),
-        "e  2026-03-01 12:00 UTC  cancelled after 1 min 0 s; the lease was lost at 2026-03-01 12:01 UTC"
+        "e  2026-03-01 12:00:00 UTC  cancelled after 1 min 0 s; the lease was lost at 2026-03-01 12:01:00 UTC"
     );
 }
 
@@ -205,7 +205,7 @@ fn a_store_that_forgot_admits_no_second_run_beside_one_of_this_process() {
         };
         let report = tick(&store, &clock, protect, task);
         assert_eq!(grants.load(Ordering::SeqCst), 3, "the store itself would have let it in");
-        let said = "succeeded in 0 µs, but the lease was lost at 2026-03-01T12:00:00Z";
+        let said = "succeeded in 0 µs, but the lease was lost at 2026-03-01 12:00:00 UTC";
         assert_eq!(ran(&report, "e").to_string(), said);
     }
 }
@@ -258,7 +258,7 @@ fn a_task_whose_lease_was_lost_before_it_is_not_started() {
         let event = event.before(move |_| moved.jump(TERM)).then(diary.hook("then"));
         let report = schedule(&in_memory(&clock), &clock, [event]).run_due(noon());
         assert_eq!(diary.lines(), ["then"]);
-        let said = "not started; the lease was lost at 2026-03-01T12:01:00Z";
+        let said = "not started; the lease was lost at 2026-03-01 12:01:00 UTC";
         assert!(ran(&report, "e").to_string().starts_with(said), "{report}");
         assert!(report.is_failure());
     }
@@ -283,7 +283,7 @@ fn a_task_whose_lease_ends_while_observers_hear_of_its_admission_is_not_started(
         let report = schedule.run_due(noon());
         assert_eq!(diary.lines(), ["then"], "{report}");
         let said = ran(&report, "e").to_string();
-        assert!(said.starts_with("not started; the lease was lost at 2026-03-01T12:01:00Z"), "{said}");
+        assert!(said.starts_with("not started; the lease was lost at 2026-03-01 12:01:00 UTC"), "{said}");
     }
 }
 

@@ -114,8 +114,10 @@ fn a_fixed_term_is_not_renewed_beside_one_that_is() {
         Ok(())
     };
     let report = tick(&store, &clock, |event| event.without_overlapping_for(TERM), fixed);
-    let said =
-        format!("succeeded in 1 min 0 s, but the lease was lost at 2026-03-01T12:01:00Z{}", crate::support::FIXED_TERM);
+    let said = format!(
+        "succeeded in 1 min 0 s, but the lease was lost at 2026-03-01 12:01:00 UTC{}",
+        crate::support::FIXED_TERM
+    );
     assert_eq!(ran(&report, "e").to_string(), said);
     assert_eq!(counted.extensions(), [1], "the other one");
 }
