@@ -56,9 +56,6 @@ const OURS: [&str; 7] = [
 /// Parts of a path that other programs replace with the date.
 const DATES: [&str; 4] = ["%Y", "%F", "%d.", "$(date"];
 
-/// Commands of the shell that often begin a line of a crontab.
-const BUILT_IN: [&str; 9] = [".", "cd", "exec", "export", "set", "source", "ulimit", "umask", "unset"];
-
 impl Command {
     pub(crate) fn new(program: OsString, arguments: Option<Vec<OsString>>) -> Self {
         Self { program, arguments, directory: None, environment: Vec::new(), output: None, in_place: false }
@@ -241,37 +238,19 @@ impl Command {
     /// without a path must be in a directory of the `PATH` of the command. cron sets a short `PATH`, so such a program is
     /// often not found under cron.
     fn advice_if_missing(&self, error: &io::Error) -> Option<String> {
-        let is_missing = error.kind() == io::ErrorKind::NotFound || self.program == "."; // `.` is a directory
-        if self.arguments.is_none() || !is_missing {
+        if self.arguments.is_none() || error.kind() != io::ErrorKind::NotFound {
             return None;
-        }
-        if let Some(advice) = self.advice_on_shell_line() {
-            let shell = if self.in_place { "`-- sh -c 'LINE'`" } else { "`sh -c` or `Event::exec`" };
-            return Some(format!("{advice}, or let a shell read the line, with {shell}"));
         }
         if has(&self.program, b'/') {
             return self.advice_on_file();
         }
         let own = self.environment.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.clone());
         let path = own.or_else(|| std::env::var_os("PATH")).unwrap_or_default();
-        Some(format!("it is in no folder of PATH={}: write its whole path", OneLine(path.to_string_lossy())))
-    }
-
-    /// Returns advice if the name of the missing program looks like a line for the shell, or like a command of the
-    /// shell.
-    fn advice_on_shell_line(&self) -> Option<&'static str> {
-        let program = self.program.to_string_lossy();
-        if program.trim().contains(char::is_whitespace) {
-            Some("the name of the program has a space: pass its arguments one by one")
-        } else if program.starts_with('~') || program.contains('$') {
-            Some("only a shell replaces a `~` or a `$`: write the whole path")
-        } else if program.contains('=') {
-            Some("it sets a variable, and is no program: write `env` before it")
-        } else if BUILT_IN.contains(&&*program) {
-            Some("it is built into the shell, and is no program: leave it out")
-        } else {
-            None
-        }
+        let shell = if self.in_place { "`-- sh -c 'LINE'`" } else { "`Event::exec`" };
+        Some(format!(
+            "it is in no folder of PATH={}: write its whole path, or let a shell read the line, with {shell}",
+            OneLine(path.to_string_lossy())
+        ))
     }
 
     /// Returns advice if the file of the program is missing and its path is relative, or if the file is a script whose
@@ -288,15 +267,11 @@ impl Command {
         let line = begin.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
         let line = String::from_utf8_lossy(line);
         let interpreter = line.trim_start_matches([' ', '\t']).split([' ', '\t']).next()?;
-        if Path::new(interpreter).exists() {
-            return None;
-        }
-        let instead = if interpreter.ends_with('\r') {
-            "convert its line ends from those of Windows, with `sed -i 's/\\r$//' FILE`"
-        } else {
-            "correct its first line"
-        };
-        Some(format!("the file exists, but its interpreter {} does not: {instead}", Quoted::new(interpreter)))
+        let is_missing = !Path::new(interpreter).exists();
+        is_missing.then(|| {
+            let interpreter = Quoted::new(interpreter);
+            format!("the file exists, but its interpreter {interpreter} does not: correct its first line")
+        })
     }
 }
 

@@ -1,5 +1,6 @@
 //! The environment of a command, its directory and its input.
 
+use super::program::WHOLE_PATH;
 use super::*;
 use crate::scripted::{Call, Scripted};
 
@@ -130,10 +131,10 @@ fn a_program_that_is_not_there_is_told_from_its_directory() {
     let event = Event::command("e", "no-such-program", [""; 0]).every_minute().current_dir(place.0.path());
     let missing = "No such file or directory (os error 2)";
     let path = std::env::var("PATH").unwrap();
-    let why = format!("{missing}: it is in no folder of PATH={path}: write its whole path");
+    let why = format!("{missing}: it is in no folder of PATH={path}: {WHOLE_PATH}");
     assert_eq!(said(event), format!("failed after 0 µs: could not start `no-such-program`: {why}"));
     let event = Event::command("e", "ls", [""; 0]).every_minute().env("PATH", "/no/bin");
-    let why = format!("{missing}: it is in no folder of PATH=/no/bin: write its whole path");
+    let why = format!("{missing}: it is in no folder of PATH=/no/bin: {WHOLE_PATH}");
     assert_eq!(said(event), format!("failed after 0 µs: could not start `ls`: {why}"));
     let here = std::env::current_dir().unwrap();
     let event = || Event::command("e", "./no-such-program", [""; 0]).every_minute();
