@@ -55,36 +55,26 @@ pub(super) struct Listener<'scope> {
 pub(super) struct OutputFile {
     pub(super) path: Arc<Path>,
     begin: u64,
-    /// The device number and the inode number of the file.
-    #[cfg(unix)]
-    identity: Option<(u64, u64)>,
+    /// The file, open for reading. `None`: it is not a regular file, or can't be read.
+    written: Option<File>,
 }
 
 /// The highest number of bytes of an output file that `RunOutcome::output` returns.
 const KEPT_OF_FILE: u64 = 16 * 1024;
 
 impl OutputFile {
-    fn new(path: &Path, file: &File, is_anew: bool) -> Self {
-        let found = file.metadata().ok();
-        let begin = found.as_ref().filter(|_| !is_anew).map_or(0, fs::Metadata::len);
-        Self {
-            path: path.into(),
-            begin,
-            #[cfg(unix)]
-            identity: found.as_ref().map(identity),
-        }
+    /// Opens the file at `path` for reading. The command writes to `file`.
+    fn new(path: &Path, file: &File) -> Self {
+        let found = file.metadata().ok().filter(fs::Metadata::is_file);
+        let written = found.as_ref().and_then(|_| File::open(path).ok());
+        Self { path: path.into(), begin: found.map_or(0, |found| found.len()), written }
     }
 
-    /// Reads the last bytes that were written since the command began. `None`: the path now leads to another file, the
-    /// file is not a regular file, or the file can't be read.
+    /// Reads the last bytes that were written since the command began. `None`: the file is not a regular file, or can't
+    /// be read.
     pub(super) fn tail(&self) -> Option<KeptOutput> {
-        let mut file = open(&self.path, OpenOptions::new().read(true)).ok()?;
-        let found = file.metadata().ok().filter(fs::Metadata::is_file)?;
-        #[cfg(unix)]
-        if self.identity != Some(identity(&found)) {
-            return None;
-        }
-        let end = found.len();
+        let mut file = self.written.as_ref()?;
+        let end = file.metadata().ok()?.len();
         let from = self.begin.max(end.saturating_sub(KEPT_OF_FILE)).min(end);
         file.seek(SeekFrom::Start(from)).ok()?;
         let mut bytes = Vec::new();
@@ -112,7 +102,7 @@ impl Output {
                 let anew = matches!(self, Self::File(_));
                 let open = open(path, OpenOptions::new().create(true).write(true).append(!anew).truncate(anew));
                 let both = open.and_then(|file| {
-                    begun = Some(OutputFile::new(path, &file, anew));
+                    begun = Some(OutputFile::new(path, &file));
                     Ok((file.try_clone()?.into(), file.into()))
                 });
                 both.map_err(|error| {
@@ -135,13 +125,6 @@ impl Output {
         command.stdout(out).stderr(err);
         Ok((None, begun))
     }
-}
-
-#[cfg(unix)]
-fn identity(file: &fs::Metadata) -> (u64, u64) {
-    use std::os::unix::fs::MetadataExt;
-
-    (file.dev(), file.ino())
 }
 
 /// Opens a file without waiting: a named pipe that has no reader is an error.
