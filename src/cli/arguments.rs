@@ -310,11 +310,6 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, &'static str> {
     read.ok_or("write a time such as `90s`, `5m`, `1h 30m`, or a number of seconds")
 }
 
-/// Returns whether `word` may be the second word of a time such as `2 hours`.
-pub(super) fn is_unit_of_time(word: &str) -> bool {
-    word.starts_with(char::is_alphabetic) && parse_duration(&format!("1{word}")).is_ok()
-}
-
 /// Returns whether a duration has a unit of months or years. A user may have written it by mistake: `5M` is five
 /// months.
 fn has_months_or_years(text: &str) -> bool {

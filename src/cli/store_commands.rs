@@ -1,7 +1,6 @@
 //! The commands that need a store, but no events.
 
 use std::cmp::Reverse;
-use std::ffi::OsStr;
 use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -9,12 +8,11 @@ use clap::ArgMatches;
 use clap::parser::ValueSource;
 
 use super::answer::{Answered, CommandAnswer, CommandFailure, FAILED, STORE, USAGE};
-use super::arguments::{duration_of, is_unit_of_time, parse_duration, text};
+use super::arguments::{duration_of, parse_duration, text};
 use super::tables::{holding, how_it_ended, marked, table_or, time, until_its_command_ends};
 use super::unlock::unlock;
 use crate::base::escape::{Chain, Named, OneLine, Quoted};
-use crate::base::similar::did_you_mean;
-use crate::event::{definition::Definition, event_builder::Event};
+use crate::event::event_builder::Event;
 use crate::lease::holder::Holder;
 use crate::outcome::paused::Pause;
 use crate::outcome::run_record::skip_count::SkipCount;
@@ -30,6 +28,7 @@ use crate::time::clock::{Clock, shown::HumanDuration, shown::for_people};
 
 const NO_RUNS: &str =
     "no run is on record: `soloist run --log 20` keeps the last 20 runs, and so does `with_run_log(20)` of a schedule";
+const NO_RUNS_OF_IT: &str = "no run of this event is on record: `log` without a name lists the events that have a log";
 
 /// A lease, as `locks --json` shows it.
 #[derive(serde::Serialize)]
@@ -58,10 +57,10 @@ pub(super) fn carry_out(name: &str, arguments: &ArgMatches, schedule: &Schedule)
             None => logs(schedule, arguments.get_flag("json")),
         },
         "locks" => locks(&stores(), text(arguments, "prefix"), arguments.get_flag("json")),
-        "unlock" => unlock(&stores(), arguments, || others_than(schedule, &stores(), text(arguments, "name"))),
-        "paused" => paused(schedule, event(), default_application(arguments)),
+        "unlock" => unlock(&stores(), arguments),
+        "paused" => paused(schedule, event()),
         "pause" => pause(schedule, event(), arguments),
-        "resume" => resume(schedule, event(), arguments),
+        "resume" => resume(schedule, event()),
         "check" => check(schedule),
         // The parser of a schedule has no other command, so these are the matches of another parser.
         _ => Err(CommandFailure::saying(format_args!(
@@ -69,42 +68,6 @@ pub(super) fn carry_out(name: &str, arguments: &ArgMatches, schedule: &Schedule)
              as in `matches.subcommand_matches(\"{name}\")`"
         ))),
     }
-}
-
-/// Returns the end of the message about a name that is not held. If the schedule has events, but the
-/// name is an event without a lease, or unknown, the end reports this. If the schedule has no events, the end suggests
-/// held names like `name`.
-fn others_than(schedule: &Schedule, stores: &[&dyn EventMutex], name: &str) -> String {
-    if schedule.names().next().is_none() {
-        return held_like(stores, name);
-    }
-    let is_used = |event: &Arc<Definition>| event.mutex_name().is_some_and(|mutex| mutex.mutex() == name);
-    match schedule.event(name) {
-        _ if schedule.definitions().iter().any(is_used) => String::new(),
-        Ok(event) if event.mutex_name().is_some() => String::new(),
-        Ok(_) => "; this event never has a lease, because it has no `without_overlapping()`".to_owned(),
-        Err(unknown) => format!("; {unknown}"),
-    }
-}
-
-/// Returns the end of a message, which suggests held names like `typed`. If none is similar, says that other names are
-/// held: `typed` may be a pattern, a process id, or the name of a file. A store that can't list names suggests none.
-fn held_like(stores: &[&dyn EventMutex], typed: &str) -> String {
-    let held = stores.iter().filter_map(|store| store.held(Names::LeasesWithPrefix("")).ok()).flatten();
-    let names: Vec<String> = held.map(|held| held.name().mutex().to_owned()).collect();
-    let similar = like(typed, names.iter().map(String::as_str));
-    if similar.is_empty() && !names.is_empty() {
-        "; other names are held: `locks` lists them".to_owned()
-    } else {
-        similar
-    }
-}
-
-/// Returns the end of a message, which suggests names like `typed`. Reports and JSON show a lease as `lease/NAME`, so
-/// `typed` may begin with `lease/`.
-fn like<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> String {
-    let question = did_you_mean(typed.strip_prefix("lease/").unwrap_or(typed), names);
-    question.map_or_else(String::new, |question| format!("; {question}"))
 }
 
 /// Opens the store of `--store` for a command that reads or changes existing entries. A missing directory is an error:
@@ -239,8 +202,7 @@ fn log(schedule: &Schedule, event: &str, is_json: bool) -> Answered {
             OneLine(record.end().and_then(|end| end.error()).unwrap_or_default()).into(),
         ]
     };
-    let none = if runs.is_empty() { NO_RUNS.to_owned() + &others_like(schedule, event) } else { String::new() };
-    let table = table_or(&["started", "result", "took", "server", "error"], runs.iter().map(row), &none);
+    let table = table_or(&["started", "result", "took", "server", "error"], runs.iter().map(row), NO_RUNS_OF_IT);
     let skipped = |skip: &SkipCount| {
         let (count, reason) = (skip.count(), skip.reason().replace('_', " "));
         format!("\nskipped, {reason}: {count}, the latest at {}", time(skip.latest(), now))
@@ -248,12 +210,6 @@ fn log(schedule: &Schedule, event: &str, is_json: bool) -> Answered {
     let waits = |holder: &Holder| format!("\nwaiting: {}", holding(holder, now));
     let more: String = skips.iter().map(skipped).chain(waiting.iter().map(waits)).collect();
     Ok(CommandAnswer::text(table.trim_end().to_owned() + &more))
-}
-
-/// Returns the end of a message, which suggests a logged event with a similar name.
-fn others_like(schedule: &Schedule, event: &str) -> String {
-    let logged = schedule.logged_events().unwrap_or_default();
-    like(event, logged.iter().map(String::as_str).filter(|logged| *logged != event))
 }
 
 fn locks(stores: &[&dyn EventMutex], prefix: &str, is_json: bool) -> Answered {
@@ -279,19 +235,13 @@ fn locks(stores: &[&dyn EventMutex], prefix: &str, is_json: bool) -> Answered {
     let heads = ["name", "held by", "since", "until, unless renewed"];
     let nothing = match prefix {
         "" => "nothing is held".to_owned(),
-        _ => format!("no held name begins with {}{}", Quoted::new(prefix), held_like(stores, prefix)),
+        _ => format!("no held name begins with {}", Quoted::new(prefix)),
     };
     Ok(CommandAnswer::text(table_or(&heads, held.iter().map(row), &nothing)))
 }
 
 fn pause(schedule: &Schedule, event: Option<&str>, arguments: &ArgMatches) -> Answered {
     let (length, why) = (duration_of(arguments, "for").unwrap_or_default(), text(arguments, "why"));
-    let is_number = |text: &OsStr| text.to_str().is_some_and(|text| text.parse::<f64>().is_ok());
-    let number = arguments.get_raw("for").and_then(|mut values| values.next()).filter(|text| is_number(text));
-    if let (Some(number), Some(unit)) = (number, event.filter(|event| is_unit_of_time(event))) {
-        let time = format_args!("{} {unit}", number.display());
-        return Err(CommandFailure::usage(format_args!("a time with a space needs quotes: write `--for '{time}'`")));
-    }
     if length.is_zero() {
         let message = "`--for 0` is no time for a pause: use `90s`, `2h` and the like; `resume` ends a pause";
         return Err(CommandFailure::usage(message));
@@ -308,27 +258,7 @@ fn pause(schedule: &Schedule, event: Option<&str>, arguments: &ArgMatches) -> An
         Some(event) => schedule.pause_event(event, until, why)?,
     }
     let (what, until) = (pause_target(schedule, event), for_people(until));
-    let resume = resume_line(event, arguments);
-    let is_pattern = event.is_some_and(|event| event.contains('*'));
-    let note = if is_pattern { "; this is one name, not a pattern: `pause` without a name pauses all" } else { "" };
-    Ok(CommandAnswer::text(format!("{what} is paused until {until}; `{resume}` ends it{note}")))
-}
-
-/// Returns the command that ends a pause, as a line for a shell. If the user gave `--schedule`, the line has it, too.
-fn resume_line(event: Option<&str>, arguments: &ArgMatches) -> String {
-    // A program with a schedule of its own has no such argument.
-    let is_known = arguments.try_contains_id("schedule").is_ok();
-    let is_given = is_known && arguments.value_source("schedule") == Some(ValueSource::CommandLine);
-    let schedule = is_given.then(|| format!(" --schedule {}", shell_word(text(arguments, "schedule"))));
-    let event = event.map_or_else(String::new, |event| format!(" {}", shell_word(event)));
-    format!("resume{event}{}", schedule.unwrap_or_default())
-}
-
-/// Returns a name as one word for a shell: in single quotes if a character of the name may have a meaning there.
-fn shell_word(name: &str) -> String {
-    let name = OneLine(name).to_string();
-    let is_plain = |char: char| char.is_alphanumeric() || "-_./:@%+,".contains(char);
-    if name.chars().all(is_plain) { name } else { format!("'{}'", name.replace('\'', r"'\''")) }
+    Ok(CommandAnswer::text(format!("{what} is paused until {until}; `resume` ends the pause")))
 }
 
 /// Returns the schedule or the event of a pause, as a text. The text always names the schedule, because a pause stops
@@ -338,41 +268,21 @@ fn pause_target(schedule: &Schedule, event: Option<&str>) -> String {
     format!("{of}the schedule {}", Named(schedule.pause_name()))
 }
 
-/// Returns the end of a message about a missing pause. If the user named no application, the pause may be in another
-/// one.
-fn default_application(arguments: &ArgMatches) -> &'static str {
-    // A program with a schedule of its own has no such argument.
-    let is_known = arguments.try_contains_id("schedule").is_ok();
-    if is_known && arguments.value_source("schedule") == Some(ValueSource::DefaultValue) {
-        "; `soloist` is the default: for another application, set SOLOIST_APP or --schedule"
-    } else {
-        ""
-    }
-}
-
-fn resume(schedule: &Schedule, event: Option<&str>, arguments: &ArgMatches) -> Answered {
+fn resume(schedule: &Schedule, event: Option<&str>) -> Answered {
     let was_paused = match event {
         None => schedule.resume()?,
         Some(event) => schedule.resume_event(event)?,
     };
     let what = pause_target(schedule, event);
-    if was_paused {
-        return Ok(CommandAnswer::text(format!("{what} is resumed")));
-    }
-    let line = |event: Option<&str>| resume_line(event, arguments);
-    let other =
-        |(name, _): &(String, Pause)| format!("; its event {} is paused: write `{}`", OneLine(name), line(Some(name)));
-    let others: String = match event {
-        None => schedule.paused_events().unwrap_or_default().iter().map(other).collect(),
-        Some(_) if schedule.paused()?.is_some() => format!("; the whole schedule is paused: write `{}`", line(None)),
-        Some(_) => String::new(),
-    };
-    let others = if others.is_empty() { default_application(arguments) } else { &others };
-    Ok(CommandAnswer::text(format!("{what} was not paused{others}")).with_code(FAILED))
+    Ok(if was_paused {
+        CommandAnswer::text(format!("{what} is resumed"))
+    } else {
+        CommandAnswer::text(format!("{what} was not paused; `paused` lists the pauses")).with_code(FAILED)
+    })
 }
 
 /// Lists the pause of the schedule, and the pause of this event. Without an event, lists the pauses of all events.
-fn paused(schedule: &Schedule, event: Option<&str>, default: &str) -> Answered {
+fn paused(schedule: &Schedule, event: Option<&str>) -> Answered {
     let is = |event: Option<&str>, pause: &Pause| format!("{} is {pause}", pause_target(schedule, event));
     let mut pauses: Vec<String> = schedule.paused()?.iter().map(|pause| is(None, pause)).collect();
     match event {
@@ -380,11 +290,12 @@ fn paused(schedule: &Schedule, event: Option<&str>, default: &str) -> Answered {
         Some(name) => pauses.extend(schedule.paused_event(name)?.map(|pause| is(event, &pause))),
     }
     if pauses.is_empty() {
-        let what = match event {
-            None => format!("nothing on {} is paused", pause_target(schedule, None)),
-            Some(_) => format!("{} is not paused", pause_target(schedule, event)),
-        };
-        return Ok(CommandAnswer::text(what + default).with_code(FAILED));
+        let what = pause_target(schedule, event);
+        return Ok(CommandAnswer::text(match event {
+            None => format!("nothing on {what} is paused"),
+            Some(_) => format!("{what} is not paused"),
+        })
+        .with_code(FAILED));
     }
     Ok(CommandAnswer::text(pauses.join("\n")))
 }

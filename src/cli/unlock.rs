@@ -34,9 +34,7 @@ const MARGIN: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(300);
 
 /// Frees a lease in the first of these stores that has the lease.
-///
-/// `hint` returns the end of the message for a name that is not held.
-pub(super) fn unlock(stores: &[&dyn EventMutex], arguments: &ArgMatches, hint: impl FnOnce() -> String) -> Answered {
+pub(super) fn unlock(stores: &[&dyn EventMutex], arguments: &ArgMatches) -> Answered {
     let name = MutexName::lease(text(arguments, "name")).map_err(|error| CommandFailure::usage(Chain(&error)))?;
     let mut held = None;
     for store in stores {
@@ -46,7 +44,7 @@ pub(super) fn unlock(stores: &[&dyn EventMutex], arguments: &ArgMatches, hint: i
         }
     }
     let Some(store) = held else {
-        return Ok(is_free(&name, &format!("nobody holds it{}", hint())).with_code(FAILED));
+        return Ok(is_free(&name, "nobody holds it; `locks` lists the held names").with_code(FAILED));
     };
     let holder = holder(store, &name)?;
     if let Some(holder) = &holder {

@@ -14,7 +14,7 @@ fn are_apart([place, other]: [Place; 2]) {
     succeeds(&mut other.run("", "true"));
     succeeds(&mut place.run("--log 5", "true"));
     succeeds(&mut place.soloist("log j")).says("succeeded");
-    succeeds(&mut other.soloist("log j")).says("no run is on record");
+    succeeds(&mut other.soloist("log j")).says("no run of this event is on record");
 
     succeeds(&mut place.soloist("pause j"));
     answer(&mut place.run("-v", "true")).exits_with(CONFLICT).says("skipped, paused by ");

@@ -18,7 +18,7 @@ fn line_of(place: &Place, name: &str, options: &str) -> Command {
 fn a_pause_stops_the_lines_of_crontabs_until_it_is_resumed(place: &Place) {
     let said = succeeds(place.soloist("pause --for 2h --why").arg("the orders are migrated")).printed;
     assert!(
-        said.starts_with("the schedule soloist is paused until ") && said.ends_with(" UTC; `resume` ends it\n"),
+        said.starts_with("the schedule soloist is paused until ") && said.ends_with(" UTC; `resume` ends the pause\n"),
         "{said}"
     );
     for options in ["", "--on-one-server", "--on-overlap queue-one"] {
@@ -36,24 +36,25 @@ fn a_pause_stops_the_lines_of_crontabs_until_it_is_resumed(place: &Place) {
     assert_eq!(place.read("log"), "b\na\n", "a pause has consumed no time");
     answer(&mut place.soloist("resume"))
         .exits_with(1)
-        .says("the schedule soloist was not paused; `soloist` is the default: ");
+        .says("the schedule soloist was not paused; `paused` lists the pauses");
 }
 
 #[track_caller]
 fn a_pause_of_one_event_stops_no_other(place: &Place) {
     let said = succeeds(place.soloist("pause a --why").arg("it is broken")).printed;
     assert!(
-        said.starts_with("a of the schedule soloist is paused until ") && said.ends_with(" UTC; `resume a` ends it\n"),
+        said.starts_with("a of the schedule soloist is paused until ")
+            && said.ends_with(" UTC; `resume` ends the pause\n"),
         "{said}"
     );
     answer(&mut line_of(place, "a", "-v")).exits_with(CONFLICT).says("paused by ").says(": it is broken");
     succeeds(&mut line_of(place, "b", "")).is_silent();
     answer(&mut place.soloist("resume b"))
         .exits_with(1)
-        .says("b of the schedule soloist was not paused; `soloist` is the ");
+        .says("b of the schedule soloist was not paused; `paused` lists the pauses");
     assert_eq!(
         answer(&mut place.soloist("resume")).exits_with(1).printed,
-        "the schedule soloist was not paused; its event a is paused: write `resume a`\n"
+        "the schedule soloist was not paused; `paused` lists the pauses\n"
     );
     answer(&mut line_of(place, "a", "")).exits_with(CONFLICT);
     succeeds(&mut place.soloist("paused")).says("a of the schedule soloist is paused by ");
@@ -126,16 +127,15 @@ fn who_is_paused_by_whom_until_when_and_why_is_told() {
     let place = Place::new().used();
     let tells = |words: &str| succeeds(&mut place.soloist(words)).printed;
     let denies = |words: &str| answer(&mut place.soloist(words)).exits_with(1).printed;
-    let default = "`soloist` is the default: for another application, set SOLOIST_APP or --schedule";
-    assert_eq!(denies("paused"), format!("nothing on the schedule soloist is paused; {default}\n"));
-    assert_eq!(denies("paused a"), format!("a of the schedule soloist is not paused; {default}\n"));
+    assert_eq!(denies("paused"), "nothing on the schedule soloist is paused\n");
+    assert_eq!(denies("paused a"), "a of the schedule soloist is not paused\n");
 
     let pausing = start(place.soloist("pause a --for 2h --why").arg("it is broken"));
     let pid = pausing.id();
     let promised = pausing.ended().exits_with(0).printed;
     let until = promised
         .strip_prefix("a of the schedule soloist is paused until ")
-        .and_then(|rest| rest.strip_suffix("; `resume a` ends it\n"));
+        .and_then(|rest| rest.strip_suffix("; `resume` ends the pause\n"));
     let until = until.expect(&promised);
     let one = tells("paused a");
     // The store rounds the end of a pause up; the message does not.
@@ -143,7 +143,7 @@ fn who_is_paused_by_whom_until_when_and_why_is_told() {
     assert!(one.starts_with("a of the schedule soloist is paused by ") && one.contains(&of), "{one}");
     assert!(until.ends_with(" UTC") && one.ends_with(" UTC: it is broken\n"), "{one}");
     assert_eq!(tells("paused"), one, "each event that is paused is listed");
-    assert_eq!(denies("paused b"), format!("b of the schedule soloist is not paused; {default}\n"));
+    assert_eq!(denies("paused b"), "b of the schedule soloist is not paused\n");
 
     succeeds(&mut place.soloist("pause --for 36h"));
     let both = tells("paused");

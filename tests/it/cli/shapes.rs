@@ -348,10 +348,7 @@ fn an_empty_store_says_so_in_words() {
     let place = Place::new().used();
     let empty: [(&str, &str); 3] = [
         ("locks", "nothing is held\n"),
-        (
-            "log j",
-            "no run is on record: `soloist run --log 20` keeps the last 20 runs, and so does `with_run_log(20)` of a schedule\n",
-        ),
+        ("log j", "no run of this event is on record: `log` without a name lists the events that have a log\n"),
         ("check", "the store answers, and nothing is wrong with it\n"),
     ];
     for (words, text) in empty {

@@ -44,7 +44,10 @@ fn nobody_holds_what_is_free() {
     let place = Place::new().used();
     for options in ["", "--kill", "--force"] {
         let answer = answer(&mut place.soloist(&format!("unlock {options} j"))).exits_with(1);
-        assert_eq!((&*answer.printed, &*answer.errors), ("j is free: nobody holds it\n", ""));
+        assert_eq!(
+            (&*answer.printed, &*answer.errors),
+            ("j is free: nobody holds it; `locks` lists the held names\n", "")
+        );
     }
 }
 
