@@ -296,18 +296,15 @@ fn duration(name: &'static str) -> Arg {
     option(name, "TIME").allow_hyphen_values(true).value_parser(parse_duration)
 }
 
-/// The message about a duration in months or years.
-pub(super) const IN_MONTHS: &str = "it is in months or years: write `m` for minutes, as in `5m`, or days, as in `150d`";
-
 /// Parses a duration such as `1h 30m`. A number alone counts seconds, as with `flock` and `timeout`.
 pub(super) fn parse_duration(text: &str) -> Result<Duration, &'static str> {
     let whole = || text.parse().ok().map(Duration::from_secs);
-    let seconds = whole().or_else(|| Duration::try_from_secs_f64(text.parse().ok()?).ok());
-    if seconds.is_none() && has_months_or_years(text) {
-        return Err(IN_MONTHS);
-    }
-    let read = seconds.or_else(|| humantime::parse_duration(text).ok());
-    read.ok_or("write a time such as `90s`, `5m`, `1h 30m`, or a number of seconds")
+    let seconds = || Duration::try_from_secs_f64(text.parse().ok()?).ok();
+    let with_units = || humantime::parse_duration(text).ok().filter(|_| !has_months_or_years(text));
+    whole()
+        .or_else(seconds)
+        .or_else(with_units)
+        .ok_or("write a time such as `90s`, `5m`, `1h 30m`, `150d`, or a number of seconds")
 }
 
 /// Returns whether a duration has a unit of months or years. A user may have written it by mistake: `5M` is five

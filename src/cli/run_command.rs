@@ -11,7 +11,7 @@ use chrono::{DateTime, Utc};
 use clap::ArgMatches;
 
 use super::answer::{Answered, CommandAnswer, CommandFailure, say};
-use super::arguments::{IN_MONTHS, duration_of, parse_duration, text};
+use super::arguments::{duration_of, parse_duration, text};
 use super::schedule_commands::{on_signals, run_when_free};
 use super::store_commands::{named, store_of};
 use crate::base::escape::{Chain, Named, Quoted};
@@ -28,7 +28,7 @@ use crate::schedule::schedule::{Schedule, registry::UnknownEvent};
 use crate::task::run::{ENDING_TAKES, USUAL_GRACE};
 use crate::time::clock::Clock;
 use crate::time::clock::shown::{HumanDuration, for_people};
-use crate::time::{crontab::Crontab, tick::Tick, zone::Zone};
+use crate::time::{tick::Tick, zone::Zone};
 
 /// The exit code for wrong arguments: `EX_USAGE` of `sysexits.h`, as in `flock`.
 pub(super) const EX_USAGE: u8 = 64;
@@ -245,76 +245,34 @@ fn interval(arguments: &ArgMatches) -> Option<Duration> {
     arguments.get_one::<String>("every").and_then(|every| parse_duration(every).ok())
 }
 
-/// Refuses an empty command, a command that begins with `-`, and values of `--every` and `--timezone` that can't be read.
-/// Also refuses `--timezone` or `--on-outage run` if `--every` has an interval. If the value of `--every` is a single word
-/// that can't be read, such as `5`, the message says how to write an interval or a crontab.
+/// Refuses a value of `--every` that is neither a crontab nor an interval with a unit. Also refuses `--timezone` or
+/// `--on-outage run` if `--every` has an interval.
 fn check_arguments(arguments: &ArgMatches) -> Result<(), CommandFailure> {
-    let program = arguments.get_one::<OsString>("command").map(|program| program.to_string_lossy());
-    if program.as_ref().is_some_and(|program| program.trim().is_empty()) {
-        return Err(refused("the command after -- is empty: write -- PROGRAM ARGUMENTS, or -- sh -c 'LINE'"));
-    }
-    if let Some(option) = program.filter(|program| program.starts_with('-')) {
-        let option = Quoted::new(&option);
-        return Err(refused(format_args!(
-            "the command after -- begins with the option {option}: write the options of soloist before --"
-        )));
-    }
     // cron does not replace the `$(hostname)` in a line that sets a variable.
     if std::env::var("SOLOIST_INSTANCE").is_ok_and(|name| name.contains('$')) {
         return Err(refused(
             "the variable SOLOIST_INSTANCE has a `$`, which only a shell replaces: write the name itself",
         ));
     }
-    let Some(every) = arguments.get_one::<String>("every") else { return Ok(()) };
-    if interval(arguments).is_some() && text(arguments, "on-outage") == "run" {
-        let why = "--on-outage run can't be used with an interval in --every: without a store, nothing shows which of its times have \
-                   run; write a crontab instead";
-        return Err(refused(why));
-    }
-    let every = every.trim();
-    if every == "@reboot" {
-        return Err(refused("--every @reboot means the start of the machine, not a time: leave --every out"));
-    }
-    if every.parse::<f64>().is_ok() {
-        let every = Quoted::new(every);
+    let Some(every) = arguments.get_one::<String>("every").map(|every| every.trim()) else { return Ok(()) };
+    let is_crontab = every.starts_with('@') || every.contains(char::is_whitespace);
+    let is_interval = interval(arguments).is_some() && every.parse::<f64>().is_err();
+    if !is_crontab && !is_interval {
         return Err(refused(format_args!(
-            "--every {every} has no unit: write 5m and the like for an interval, or five fields, such as '*/5 * * * *'"
-        )));
-    }
-    if let Some(Err(error)) = arguments.get_one::<String>("timezone").map(|zone| zone.parse::<Zone>()) {
-        return Err(refused(format_args!("--timezone {error}")));
-    }
-    if interval(arguments).is_some() {
-        if arguments.contains_id("timezone") {
-            return Err(refused("--timezone has no effect on an interval in --every: leave it out"));
-        }
-        return Ok(());
-    }
-    if let Some(time) =
-        every.strip_prefix("every ").filter(|time| time.contains(char::is_alphabetic) && parse_duration(time).is_ok())
-    {
-        return Err(refused(format_args!(
-            "--every {}: write the interval alone, as in --every '{time}'",
+            "--every {} is neither five fields of a crontab, such as '*/5 * * * *', nor an interval with a unit, such as 90m",
             Quoted::new(every)
         )));
     }
-    if every.is_empty() || every.starts_with('@') || every.contains([' ', '\t']) {
-        let read = every.parse::<Crontab>().map(drop);
-        let quoted = Quoted::new(every).to_string();
-        return read.map_err(|error| {
-            // The message begins with the value, which stays as it is.
-            let message = error.to_string();
-            let what = message.strip_prefix(&*quoted).unwrap_or(&message);
-            refused(format_args!("--every {quoted}{}", with_options(what)))
-        });
+    if is_interval && text(arguments, "on-outage") == "run" {
+        return Err(refused(
+            "--on-outage run can't be used with an interval in --every: without a store, nothing shows which of its times \
+             have run; write a crontab instead",
+        ));
     }
-    if parse_duration(every) == Err(IN_MONTHS) {
-        return Err(refused(format_args!("--every {}: {IN_MONTHS}", Quoted::new(every))));
+    if is_interval && arguments.contains_id("timezone") {
+        return Err(refused("--timezone has no effect on an interval in --every: leave it out"));
     }
-    let every = Quoted::new(every);
-    Err(refused(format_args!(
-        "--every {every} is neither five fields of a crontab, such as '*/5 * * * *', nor an interval, such as 90m"
-    )))
+    Ok(())
 }
 
 fn not_due(arguments: &ArgMatches) -> String {

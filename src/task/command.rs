@@ -72,9 +72,7 @@ impl Command {
     /// Returns an error if the command or one of its options is invalid.
     pub(crate) fn check(&self) -> Result<(), String> {
         if self.program.to_string_lossy().trim().is_empty() {
-            return Err(
-                "its command is empty: pass a line of the shell to `exec`, or a program to `command`".to_owned()
-            );
+            return Err("its command is empty: pass a program, or a line of the shell".to_owned());
         }
         let program = self.program.to_string_lossy();
         let is_alone = self.arguments.as_ref().is_some_and(Vec::is_empty) && !self.in_place;

@@ -201,22 +201,18 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
     ("SOLOIST_STORE=; unset SOLOIST_STORE; $S run --name j -- true", 64, "--store <URL>"),
     ("$S run --name '' -- true", 64, "invalid value '' for '--name <NAME>': it is empty: write a name, or leave "),
     ("SOLOIST_APP= $S run --name j -- true", 64, "invalid value '' for '--schedule <NAME>': it is empty: "),
-    (
-        "$S run --name j -- ''",
-        64,
-        "soloist: the command after -- is empty: write -- PROGRAM ARGUMENTS, or -- sh -c 'LINE'\n",
-    ),
+    ("$S run --name j -- ''", 64, "soloist: event `j`: its command is empty: pass a program, or a line of the shell\n"),
     (
         "$S run --name j --wait soon -- true",
         64,
-        "invalid value 'soon' for '--wait <TIME>': write a time such as `90s`, `5m`, `1h 30m`, or a number of seconds",
+        "invalid value 'soon' for '--wait <TIME>': write a time such as `90s`, `5m`, `1h 30m`, `150d`, or a number of seconds",
     ),
     ("$S run --name j --wait -1 -- true", 64, "invalid value '-1' for '--wait <TIME>': write a time such as `90s`"),
     ("$S run --name j -E -1 -- true", 64, "invalid value '-1' for '--conflict-exit-code <N>': use a number from 0"),
     (
         "$S run --name j --every '' -- true",
         64,
-        "soloist: --every ``: 0 fields instead of 5 (minute, hour, day of month, month, day of week): write five, such as `*/5 * * * *`",
+        "soloist: --every `` is neither five fields of a crontab, such as ",
     ),
     ("$S run --name j --every 500ms -- true", 64, "`--every 500ms`: use whole seconds, from 1s to ten years"),
     ("$S run --name j --term 7305d -- true", 64, "soloist: event `j`: `--term 7305d`: use 100ms to ten years"),
@@ -241,12 +237,12 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
     (
         "$S run --name j --every '61 * * * *' -- true",
         64,
-        "soloist: --every `61 * * * *`: minute `61` is outside of 0-59",
+        "soloist: event `j`: `61 * * * *`: minute `61` is outside of 0-59",
     ),
     (
         "$S run --name j --every '@daily' --timezone Nowhere -- true",
         64,
-        "soloist: --timezone `Nowhere` is not a time zone: write a name such as ",
+        "soloist: event `j`: `--timezone`: `Nowhere` is not a time zone: write a name such as ",
     ),
     (
         "$S run --name j --every '* * * * *' --on-overlap dance -- true",
@@ -263,12 +259,12 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
     (
         "$S run --name j --every 5 -- true",
         64,
-        "soloist: --every `5` has no unit: write 5m and the like for an interval, or five fields",
+        "soloist: --every `5` is neither five fields of a crontab, such as '*/5 * * * *', nor an interval with a unit, such as 90m\n",
     ),
     (
         "$S run --name j --every '@every 5m' -- true",
         64,
-        "soloist: --every `@every 5m`: a crontab has no intervals: say the interval instead, as in `--every 5m`\n",
+        "soloist: event `j`: `@every 5m`: a crontab has no intervals: say the interval instead, as in `--every 5m`\n",
     ),
     (
         "$S run --name j --every '*/90 * * * *' -- true",
@@ -281,7 +277,7 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
     (
         "$S run --name j --every 'cron(0 9 * * ? *)' -- true",
         64,
-        "soloist: --every `cron(0 9 * * ? *)`: cron(..) and the year are syntax of AWS: write `0 9 * * ?`; Sunday is 0 or 7 here",
+        "soloist: event `j`: `--every 0 9 * * ? *`: cron(..) and the year are syntax of AWS: write `0 9 * * ?`; Sunday is 0 or 7 here",
     ),
     ("$S run --name j --every '0 9 1, 15 * *' -- true", 64, "a list or a range has a space: write `0 9 1,15 * *`\n"),
     (
@@ -298,22 +294,18 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
     (
         "$S run --name j --every @reboot -- true",
         64,
-        "soloist: --every @reboot means the start of the machine, not a time: leave --every out\n",
+        "soloist: event `j`: `@reboot`: it means the start of the machine, not a time: run the task when your program starts\n",
     ),
     (
         "$S run --name j --every '*/5 * * * *' --hold-at-least 5m -- true",
         64,
         "soloist: event `j`: `--hold-at-least 5m`: use less than 5m, because a later occurrence can start then, ",
     ),
-    (
-        "$S run --name j --every 5M -- true",
-        64,
-        "soloist: --every `5M`: it is in months or years: write `m` for minutes, as in `5m`, or days, as in `150d`",
-    ),
+    ("$S run --name j --every 5M -- true", 64, "soloist: --every `5M` is neither five fields of a crontab, such as "),
     (
         "$S run --name j --timeout 5M -- true",
         64,
-        "invalid value '5M' for '--timeout <TIME>': it is in months or years: ",
+        "invalid value '5M' for '--timeout <TIME>': write a time such as `90s`, `5m`, `1h 30m`, `150d`, or ",
     ),
     ("at 12:00:20; $S run --name j --every '30 8 * * *' --timezone -03:30 -- true", 0, ""),
     ("$S run --name j --every -5m -- true", 64, "soloist: --every `-5m` is neither five fields of a crontab, "),
@@ -362,21 +354,13 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
     ),
     ("$S run -- --name j true", 64, "\nWrite the options before --: soloist run --name NAME -- COMMAND.\n"),
     ("$S run -- true 2>&1 | grep 'options before'; test $? = 1", 0, ""),
-    (
-        "$S run --name j -- --on-one-server true",
-        64,
-        "soloist: the command after -- begins with the option `--on-one-server`: write the options of soloist before --\n",
-    ),
+    ("$S run --name j -- --on-one-server true", 69, "could not start `--on-one-server`: No such file or directory"),
     (
         "$S run --name j",
         64,
         "\nIn a crontab, a % ends the command: write \\% instead, or set SOLOIST_STORE in a line of its own.\n",
     ),
-    (
-        "$S run --name j --every 'every 5 minutes' -- true",
-        64,
-        "soloist: --every `every 5 minutes`: write the interval alone, as in --every '5 minutes'\n",
-    ),
+    ("$S run --name j --every 'every 5 minutes' -- true", 64, "soloist: event `j`: `every 5 minutes`: "),
     (
         "$S run --name j -- $S run --name j -- true",
         1,
@@ -602,7 +586,7 @@ const COMMANDS: &[(&str, i32, &str)] = &[
     ("SCHEDULE_STORE=memory: $C unlock db:backup", 2, "soloist: a store in memory is seen by this process alone"),
     ("SCHEDULE_STORE=memory: $C locks", 0, "nothing is held"),
     ("$C next --for 3652d", 2, "soloist: more than 100000 times are due within 3652 d 0 h: write a shorter `--for`"),
-    ("$C next --for 5M", 2, "invalid value '5M' for '--for <TIME>': it is in months or years: write `m` for minutes, "),
+    ("$C next --for 5M", 2, "invalid value '5M' for '--for <TIME>': write a time such as "),
     ("$C unlock db:bakup", 1, "db:bakup is free: nobody holds it; `locks` lists the held names\n"),
     ("$C next --for soon", 2, "invalid value 'soon' for '--for <TIME>'"),
     ("$C run-one", 2, "<EVENT>"),
@@ -650,7 +634,7 @@ const COMMANDS: &[(&str, i32, &str)] = &[
     ("used; $S pause --for soon", 2, "invalid value 'soon' for '--for <TIME>'"),
     ("used; $S pause --for 7300d", 2, "is longer than ten years"),
     ("used; $S pause --for 9000000000000", 2, "is longer than ten years"),
-    ("used; $S pause --for 1year", 2, "it is in months or years: write `m` for minutes, "),
+    ("used; $S pause --for 1year", 2, "write a time such as `90s`, `5m`, `1h 30m`, `150d`, or a number of seconds"),
     ("used; $S pause --for 0s", 2, "`--for 0` is no time for a pause"),
     // There is no such event.
     (

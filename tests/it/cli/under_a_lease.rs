@@ -383,6 +383,6 @@ fn each_time_of_an_interval_runs_once() {
     assert_eq!(told, "soloist: j: it is not due: its next time is 2026-03-01 15:00:00 UTC\n");
     let mut wrong = place.cron_line("90x", "2026-03-01T12:00:00Z", "", "true");
     let wrong = wrong.output().expect("it starts");
-    let message = "soloist: --every `90x` is neither five fields of a crontab, such as '*/5 * * * *', nor an interval, such as 90m\n";
+    let message = "soloist: --every `90x` is neither five fields of a crontab, such as '*/5 * * * *', nor an interval with a unit, such as 90m\n";
     assert_eq!((wrong.status.code(), String::from_utf8(wrong.stderr)), (Some(64), Ok(message.to_owned())));
 }

@@ -26,7 +26,7 @@ fn a_command_that_is_none() {
     for event in [line(""), line(" \n\t"), Event::command("e", "", none).every_minute()] {
         let (kind, text) = refused(event);
         assert_eq!(kind, AddErrorKind::Command);
-        assert_eq!(text, "its command is empty: pass a line of the shell to `exec`, or a program to `command`");
+        assert_eq!(text, "its command is empty: pass a program, or a line of the shell");
     }
 }
 
