@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use clap::builder::{Str, ValueParser};
+use clap::builder::{NonEmptyStringValueParser, Str};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 use crate::time::crontab::Crontab;
@@ -20,7 +20,7 @@ pub(super) fn of_schedule(name: String) -> Command {
             about("list", "List the events, and when each is due next").arg(json()).arg(
                 option("next", "N")
                     .allow_negative_numbers(true)
-                    .value_parser(number::<u16>(1, u16::MAX))
+                    .value_parser(value_parser!(u16).range(1..))
                     .default_value("1")
                     .help("How many due times of each event to show"),
             ),
@@ -54,7 +54,7 @@ pub(super) fn of_schedule(name: String) -> Command {
                 .arg(option("to", "TIME").allow_hyphen_values(true).help("The end of the range: the first time that is not in it [default: now]"))
                 .arg(
                     option("most", "N")
-                        .value_parser(number::<u16>(1, 10_000))
+                        .value_parser(value_parser!(u16).range(1..=10_000))
                         .default_value("10000")
                         .help("Run at most the latest N occurrences of the range"),
                 )
@@ -170,7 +170,7 @@ fn supervised(command: Command) -> Command {
         .arg(
             option("name", "NAME")
                 .required(true)
-                .value_parser(parse_name)
+                .value_parser(NonEmptyStringValueParser::new())
                 .help("The name of the lease: only one command with this name runs at a time"),
         )
         .arg(option("every", "TIMES").allow_hyphen_values(true).help(
@@ -199,7 +199,7 @@ fn supervised(command: Command) -> Command {
         .arg(duration("timeout").help("End the command, with its retries, after this time [default: never]"))
         .arg(
             option("retry", "N")
-                .value_parser(number::<u16>(1, 1000))
+                .value_parser(value_parser!(u16).range(1..=1000))
                 .requires("retry-after")
                 .help("Run the command up to N times more if it fails, under the same lease [default: never]"),
         )
@@ -221,14 +221,14 @@ fn supervised(command: Command) -> Command {
         .arg(
             option("log", "N")
                 .allow_negative_numbers(true)
-                .value_parser(number::<u16>(1, 1000))
+                .value_parser(value_parser!(u16).range(1..=1000))
                 .help("Keep the last N runs of this name in the store, for `soloist log`"),
         )
         .arg(
             option("conflict-exit-code", "N")
                 .short('E')
                 .allow_negative_numbers(true)
-                .value_parser(number::<u8>(0, u8::MAX.into()))
+                .value_parser(value_parser!(u8))
                 .default_value("1")
                 .help("The exit code if the command is running already, or is paused"),
         )
@@ -264,30 +264,11 @@ fn option(name: &'static str, value: &'static str) -> Arg {
     Arg::new(name).long(name).value_name(value)
 }
 
-fn number<N: TryFrom<u16> + Clone + Send + Sync + 'static>(least: u16, most: u16) -> ValueParser {
-    let parse = move |text: &str| {
-        let number = text.parse().ok().filter(|number| (least..=most).contains(number));
-        number.and_then(|number| N::try_from(number).ok()).ok_or(format!("use a number from {least} to {most}"))
-    };
-    ValueParser::new(parse)
-}
-
-fn parse_name(text: &str) -> Result<String, &'static str> {
-    match text {
-        "" => Err("it is empty: write a name, or leave the option or its environment variable out"),
-        name => Ok(name.to_owned()),
-    }
-}
-
-/// Parses the name of an application. A crontab is refused, because its user meant the option `--every`. A space at an
-/// end is refused here, because the message must name the variable.
+/// Parses the name of an application. A crontab is refused, because its user meant the option `--every`.
 fn parse_application(text: &str) -> Result<String, &'static str> {
     match text.parse::<Crontab>() {
         Ok(_) => Err("the name of the application can't be a crontab: write the crontab as --every '*/5 * * * *'"),
-        Err(_) if text.trim() != text => {
-            Err("it begins or ends with a space: remove this space from --schedule or from SOLOIST_APP")
-        }
-        Err(_) => parse_name(text),
+        Err(_) => Ok(text.to_owned()),
     }
 }
 

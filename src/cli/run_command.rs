@@ -95,16 +95,9 @@ pub(super) fn run(arguments: &ArgMatches) -> Answered {
     }
     let Some(entry) = run_at(now, &schedule, arguments)? else { return Ok(CommandAnswer::nothing()) };
     let is_skipped = matches!(entry.verdict(), Verdict::Skipped(_));
-    let is_nested = is_nested(&entry);
-    if is_verbose || (is_tried && is_skipped) || is_nested || is_worth_telling(&entry) {
+    if is_verbose || (is_tried && is_skipped) || is_worth_telling(&entry) {
         let late = entry.missed_by().map_or_else(String::new, |late| format!("{} late: ", HumanDuration(late)));
-        let nested = if is_nested {
-            "; the command of this run has started `soloist run` with the same name: give the two different names, or \
-             remove one of them"
-        } else {
-            ""
-        };
-        say(format_args!("{}: {late}{}{nested}", Named(entry.event()), entry.verdict()));
+        say(format_args!("{}: {late}{}", Named(entry.event()), entry.verdict()));
     }
     if let Some(error) = schedule.run_log_failure() {
         say(format_args!("{}: the run is not in the log: {}", Named(entry.event()), Chain(&error)));
@@ -347,13 +340,6 @@ fn end_as_its_command(entry: &Entry) {
 
 #[cfg(not(unix))]
 fn end_as_its_command(_: &Entry) {}
-
-/// Returns whether the command was skipped because of the run that started this process.
-fn is_nested(entry: &Entry) -> bool {
-    let Verdict::Skipped(reason) = entry.verdict() else { return false };
-    let owner = std::env::var("SOLOIST_OWNER").unwrap_or_default();
-    reason.holder().is_some_and(|holder| holder.owner().to_string() == owner)
-}
 
 /// Returns whether to print the entry. Normally, two kinds of entries are not printed: a failure of the command,
 /// because the command prints the failure itself, and a taken lease, because `flock` prints nothing about a taken lock.

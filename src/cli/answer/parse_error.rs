@@ -1,6 +1,5 @@
 //! The error of a command line that can't be read, with advice on what to write instead.
 
-use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind as Wrong};
@@ -17,10 +16,6 @@ pub(in crate::cli) fn print_parse_error(
     usage: u8,
     hint: Option<&'static str>,
 ) -> ExitCode {
-    // The advice below the error names the similar options. clap suggests options and commands, too, if the application
-    // turns on the feature for it.
-    error.remove(ContextKind::SuggestedArg);
-    error.remove(ContextKind::SuggestedSubcommand);
     // clap suggests to put an unknown option behind `--`. But the words behind `--` are run as a command, so the
     // suggestion is removed.
     if let Some(ContextValue::StyledStrs(mut tips)) = error.remove(ContextKind::Suggested) {
@@ -66,11 +61,6 @@ fn advice(error: &clap::Error, command: &Command, is_soloist_run: bool) -> Vec<S
             if is_named("--every <TIMES>") {
                 say("Repeat the five fields of the crontab line in --every, in quotes: --every '*/5 * * * *'.");
             }
-            if is_named("--name <NAME>")
-                && word_behind_dashes().is_some_and(|first| first.as_encoded_bytes().starts_with(b"-"))
-            {
-                say("Write the options before --: soloist run --name NAME -- COMMAND.");
-            }
             // After `soloist run` alone, this advice would be too early.
             if is_named("<COMMAND>...") && std::env::args_os().len() > 2 {
                 say(
@@ -78,20 +68,10 @@ fn advice(error: &clap::Error, command: &Command, is_soloist_run: bool) -> Vec<S
                 );
             }
         }
-        Wrong::ArgumentConflict if is_named("--force") => {
-            say("--force frees the lease at once, and does not wait for its holder: first try without --force.");
-        }
-        Wrong::ArgumentConflict if is_named("--wait <TIME>") => {
-            say(
-                "Leave --wait out, or else --every with its options --timezone, --on-one-server and --on-overlap. With --every, \
-                 write --on-overlap queue-one: then a scheduled time waits for the end of the previous run.",
-            );
-        }
         Wrong::UnknownArgument | Wrong::InvalidSubcommand => {
             let wrong = names.first().map_or("", String::as_str);
             let of_flock = if is_soloist_run { instead_of(wrong).map(str::to_owned) } else { None };
-            let known = of_flock.or_else(|| similar_options(command, wrong));
-            advice.push(known.unwrap_or_else(|| all_names(command)));
+            advice.extend(of_flock.or_else(|| similar_options(command, wrong)));
         }
         _ => {}
     }
@@ -100,17 +80,11 @@ fn advice(error: &clap::Error, command: &Command, is_soloist_run: bool) -> Vec<S
 
 /// Returns the wrong or missing arguments.
 fn wrong_names(error: &clap::Error) -> Vec<String> {
-    let names = |kind| match error.get(kind) {
+    match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(name)) => vec![name.clone()],
         Some(ContextValue::Strings(names)) => names.clone(),
         _ => Vec::new(),
-    };
-    [ContextKind::InvalidArg, ContextKind::PriorArg].map(names).concat()
-}
-
-/// Returns the first word after `--` in the arguments of this process.
-fn word_behind_dashes() -> Option<OsString> {
-    std::env::args_os().skip_while(|word| word != "--").nth(1)
+    }
 }
 
 /// Returns what to write instead of an unexpected argument of `soloist run`, if a line for `flock` may have it.
@@ -131,11 +105,4 @@ fn similar_options(command: &Command, wrong: &str) -> Option<String> {
     let similar = similar(wrong.strip_prefix("--")?, known).into_iter().map(|name| format!("`--{name}`"));
     let similar = list(similar, "or");
     (!similar.is_empty()).then(|| format!("tip: did you mean {similar}?"))
-}
-
-/// Returns the list of all options of the command, or of all commands, with their help texts.
-fn all_names(command: &Command) -> String {
-    let (title, names) =
-        if command.has_subcommands() { ("Commands", "{subcommands}") } else { ("Options", "{options}") };
-    format!("{title}:\n{}", command.clone().help_template(names).render_help().to_string().trim_end())
 }
