@@ -105,7 +105,7 @@ impl From<UnknownEvent> for CommandFailure {
 
 /// Prints an answer.
 pub(super) fn print(answered: Answered) -> ExitCode {
-    let printed = answered.and_then(|CommandAnswer { text, code }| print_text("the answer", &text).map(|()| code));
+    let printed = answered.and_then(|CommandAnswer { text, code }| print_text(&text).map(|()| code));
     ExitCode::from(printed.unwrap_or_else(|CommandFailure { message, code }| {
         say(message);
         code
@@ -114,12 +114,12 @@ pub(super) fn print(answered: Answered) -> ExitCode {
 
 /// Prints a text on standard output, with a line feed at the end. A full disk is an error. A reader that stops reading,
 /// such as `head`, is no error.
-pub(super) fn print_text(what: &str, text: &str) -> Result<(), CommandFailure> {
+pub(super) fn print_text(text: &str) -> Result<(), CommandFailure> {
     let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
     let mut output = io::stdout().lock();
     match write!(output, "{text}{end}").and_then(|()| output.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(CommandFailure::saying(format_args!("can't write {what}: {error}")))
+            Err(CommandFailure::saying(format_args!("can't write the answer: {error}")))
         }
         _ => Ok(()),
     }
@@ -127,8 +127,8 @@ pub(super) fn print_text(what: &str, text: &str) -> Result<(), CommandFailure> {
 
 /// Prints `text` at the end of a command that has run events. If a signal triggered `shutdown`, then ends this process
 /// by that signal.
-pub(super) fn print_end(what: &str, text: &str, code: u8, shutdown: &Shutdown) -> Answered {
-    let printed = print_text(what, text);
+pub(super) fn print_end(text: &str, code: u8, shutdown: &Shutdown) -> Answered {
+    let printed = print_text(text);
     shutdown.finish();
     printed.map(|()| CommandAnswer::nothing().with_code(code))
 }

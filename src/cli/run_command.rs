@@ -27,7 +27,7 @@ use crate::schedule::report::{Entry, Verdict};
 use crate::schedule::schedule::{Schedule, registry::UnknownEvent};
 use crate::task::run::{ENDING_TAKES, USUAL_GRACE};
 use crate::time::clock::Clock;
-use crate::time::clock::shown::{HumanDuration, for_people};
+use crate::time::clock::shown::for_people;
 use crate::time::{tick::Tick, zone::Zone};
 
 /// The exit code for wrong arguments: `EX_USAGE` of `sysexits.h`, as in `flock`.
@@ -96,8 +96,7 @@ pub(super) fn run(arguments: &ArgMatches) -> Answered {
     let Some(entry) = run_at(now, &schedule, arguments)? else { return Ok(CommandAnswer::nothing()) };
     let is_skipped = matches!(entry.verdict(), Verdict::Skipped(_));
     if is_verbose || (is_tried && is_skipped) || is_worth_telling(&entry) {
-        let late = entry.missed_by().map_or_else(String::new, |late| format!("{} late: ", HumanDuration(late)));
-        say(format_args!("{}: {late}{}", Named(entry.event()), entry.verdict()));
+        say(format_args!("{}: {}", Named(entry.event()), entry.verdict_cell()));
     }
     if let Some(error) = schedule.run_log_failure() {
         say(format_args!("{}: the run is not in the log: {}", Named(entry.event()), Chain(&error)));

@@ -18,7 +18,7 @@ use live_view::LiveView;
 use super::answer::{Answered, CommandAnswer, CommandFailure, FAILED, print_end};
 use super::arguments::{duration_of, text};
 use super::store_commands;
-use super::tables::{holding, how_it_ended, lines, marked, other_timetables, start_time, table_or, time};
+use super::tables::{how_it_ended, lines, marked, other_timetables, start_time, table, time};
 use crate::base::escape::{Chain, Named, OneLine};
 use crate::event::definition::{Definition, Start};
 use crate::event::protection::claim::CLAIM_MARGIN;
@@ -85,7 +85,7 @@ fn run(schedule: Schedule, verbose: bool) -> Answered {
         let _ = report.report();
         return Ok(CommandAnswer::nothing().with_code(code));
     }
-    print_end("the report", &report.to_string(), code, &shutdown)
+    print_end(&report.to_string(), code, &shutdown)
 }
 
 fn work(schedule: Schedule) -> Answered {
@@ -141,7 +141,7 @@ fn run_one(schedule: Schedule, arguments: &ArgMatches) -> Answered {
     let is_of_environment =
         arguments.get_flag("ignore-filters") && matches!(entry.verdict(), Verdict::Skipped(SkipReason::Filtered(_)));
     let more = if is_of_environment { "; --ignore-filters does not ignore the environments" } else { "" };
-    print_end("how it ended", &format!("{entry}{more}"), code, &shutdown)
+    print_end(&format!("{entry}{more}"), code, &shutdown)
 }
 
 /// Runs an event. If the event is running elsewhere, first waits for the end of that run, but not longer than `wait`.
@@ -220,7 +220,7 @@ fn list(schedule: &Schedule, count: u16, is_json: bool) -> Answered {
         ]
     });
     let heads = ["event", "timetable", "next due", "protections", "conditions"];
-    Ok(CommandAnswer::text(table_or(&heads, rows, NO_EVENTS)))
+    Ok(CommandAnswer::text(table(&heads, rows, NO_EVENTS)))
 }
 
 fn next(schedule: &Schedule, within: Duration, is_json: bool) -> Answered {
@@ -247,7 +247,7 @@ fn next(schedule: &Schedule, within: Duration, is_json: bool) -> Answered {
         .iter()
         .map(|(start, event)| vec![start_time(start.at, start.occurrence, now).into(), Named(event.name()).into()]);
     let nothing = format!("nothing is due within {}", ExactDuration(within));
-    Ok(CommandAnswer::text(table_or(&["due", "event"], rows, &nothing)))
+    Ok(CommandAnswer::text(table(&["due", "event"], rows, &nothing)))
 }
 
 fn status(status: &Status, is_json: bool) -> Answered {
@@ -262,9 +262,9 @@ fn status(status: &Status, is_json: bool) -> Answered {
         let next = event.next_due.zip(event.next_occurrence);
         let next = next.map(|(at, occurrence)| start_time(at, occurrence, status.at));
         let next = next.unwrap_or_else(|| never(event.is_over));
-        vec![Named(&event.name).into(), state(event, status.at), last_run(event, status), next.into()]
+        vec![Named(&event.name).into(), state(event), last_run(event, status), next.into()]
     });
-    lines.push(table_or(&["event", "now", "last run", "next due"], rows, NO_EVENTS));
+    lines.push(table(&["event", "now", "last run", "next due"], rows, NO_EVENTS));
     Ok(CommandAnswer::text(lines.join("\n")).with_code(code))
 }
 
@@ -273,11 +273,11 @@ fn never(is_over: bool) -> String {
 }
 
 /// Returns the state of an event in the fleet: its holders, the waiting runs, and its pause.
-fn state(event: &EventStatus, now: DateTime<Utc>) -> Cell {
+fn state(event: &EventStatus) -> Cell {
     let first_of = |holders: &[Holder]| match holders {
         [] => None,
-        [first] => Some(holding(first, now)),
-        [first, more @ ..] => Some(format!("{}, and {} more", holding(first, now), more.len())),
+        [first] => Some(first.to_string()),
+        [first, more @ ..] => Some(format!("{first}, and {} more", more.len())),
     };
     let waiting = event.waiting.as_deref().and_then(first_of);
     let waiting = waiting.map_or_else(String::new, |first| format!("; waiting: {first}"));

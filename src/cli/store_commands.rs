@@ -9,7 +9,7 @@ use clap::parser::ValueSource;
 
 use super::answer::{Answered, CommandAnswer, CommandFailure, FAILED, STORE, USAGE};
 use super::arguments::{duration_of, parse_duration, text};
-use super::tables::{holding, how_it_ended, marked, table_or, time, until_its_command_ends};
+use super::tables::{how_it_ended, marked, table, time, until_its_command_ends};
 use super::unlock::unlock;
 use crate::base::escape::{Chain, Named, OneLine, Quoted};
 use crate::event::event_builder::Event;
@@ -167,7 +167,7 @@ fn logs(schedule: &Schedule, is_json: bool) -> Answered {
     };
     let mut lines: Vec<String> =
         logs.iter().filter_map(|log| Some(format!("store: {}", log.error.as_ref()?))).collect();
-    lines.push(table_or(&["event", "last run", "started", "server"], logs.iter().map(row), NO_RUNS));
+    lines.push(table(&["event", "last run", "started", "server"], logs.iter().map(row), NO_RUNS));
     Ok(CommandAnswer::text(lines.join("\n")).with_code(code))
 }
 
@@ -202,12 +202,12 @@ fn log(schedule: &Schedule, event: &str, is_json: bool) -> Answered {
             OneLine(record.end().and_then(|end| end.error()).unwrap_or_default()).into(),
         ]
     };
-    let table = table_or(&["started", "result", "took", "server", "error"], runs.iter().map(row), NO_RUNS_OF_IT);
+    let table = table(&["started", "result", "took", "server", "error"], runs.iter().map(row), NO_RUNS_OF_IT);
     let skipped = |skip: &SkipCount| {
         let (count, reason) = (skip.count(), skip.reason().replace('_', " "));
         format!("\nskipped, {reason}: {count}, the latest at {}", time(skip.latest(), now))
     };
-    let waits = |holder: &Holder| format!("\nwaiting: {}", holding(holder, now));
+    let waits = |holder: &Holder| format!("\nwaiting: {holder}");
     let more: String = skips.iter().map(skipped).chain(waiting.iter().map(waits)).collect();
     Ok(CommandAnswer::text(table.trim_end().to_owned() + &more))
 }
@@ -237,7 +237,7 @@ fn locks(stores: &[&dyn EventMutex], prefix: &str, is_json: bool) -> Answered {
         "" => "nothing is held".to_owned(),
         _ => format!("no held name begins with {}", Quoted::new(prefix)),
     };
-    Ok(CommandAnswer::text(table_or(&heads, held.iter().map(row), &nothing)))
+    Ok(CommandAnswer::text(table(&heads, held.iter().map(row), &nothing)))
 }
 
 fn pause(schedule: &Schedule, event: Option<&str>, arguments: &ArgMatches) -> Answered {

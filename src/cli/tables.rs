@@ -15,9 +15,13 @@ use crate::time::clock::shown::{HumanDuration, for_people};
 const LONGEST_WORD: u16 = 24;
 
 /// Returns a table that fits the terminal. Without a terminal, the table is as wide as it needs to be, so that `grep`
-/// and `awk` find whole rows. A terminal gets colours, unless `NO_COLOR` is set: see <https://no-color.org>.
-pub(super) fn table(heads: &[&str], rows: impl IntoIterator<Item = Vec<Cell>>) -> String {
+/// and `awk` find whole rows. A terminal gets colours, unless `NO_COLOR` is set: see <https://no-color.org>. Without
+/// rows, returns the text `empty`.
+pub(super) fn table(heads: &[&str], rows: impl IntoIterator<Item = Vec<Cell>>, empty: &str) -> String {
     let rows: Vec<Vec<Cell>> = rows.into_iter().collect();
+    if rows.is_empty() {
+        return empty.to_owned();
+    }
     let longest_word = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column)).map(Cell::content);
         let words = cells.flat_map(|cell| cell.split_whitespace().map(|word| word.chars().count()).collect::<Vec<_>>());
@@ -58,12 +62,6 @@ pub(super) fn marked(text: String, is_well: Option<bool>) -> Cell {
         None => cell,
         Some(is_well) => cell.fg(if is_well { Color::Green } else { Color::Red }),
     }
-}
-
-/// Returns a table, or the text `empty` if there are no rows.
-pub(super) fn table_or(heads: &[&str], rows: impl IntoIterator<Item = Vec<Cell>>, empty: &str) -> String {
-    let mut rows = rows.into_iter().peekable();
-    if rows.peek().is_none() { empty.to_owned() } else { table(heads, rows) }
 }
 
 /// Returns a text and a judgement. The text is the result of the run, or its state if the run has not ended. The
@@ -113,34 +111,11 @@ pub(super) fn other_timetables(status: &Status) -> impl Iterator<Item = String> 
     })
 }
 
-/// Describes a holder, and how long it has held the lease: `web-1, pid 17, for 12.3 s`.
-pub(super) fn holding(holder: &Holder, now: DateTime<Utc>) -> String {
-    let held_for = HumanDuration((now - holder.since()).to_std().unwrap_or_default());
-    let until = holder.has_ended().then(|| format!(", until {}", until_its_command_ends(holder)));
-    format!("{}, for {held_for}{}", holder.process_and_application(), until.unwrap_or_default())
-}
-
 /// Describes the end of a lease whose process has ended. The command of that process still runs, and the lease ends
 /// with the command.
 pub(super) fn until_its_command_ends(holder: &Holder) -> String {
     match holder.process_group() {
         Some(group) => format!("its command ends, process group {group}"),
         None => "what it started ends".to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::lease::{owner::Owner, token::FencingToken};
-
-    #[test]
-    fn a_holder_whose_process_has_ended_is_shown_with_the_end_of_its_lease() {
-        let (since, until) = (DateTime::UNIX_EPOCH, DateTime::<Utc>::MAX_UTC);
-        let holder = Holder::new(Owner::unique(), FencingToken::new(1), "web-1", since, until);
-        let shown = |holder: &Holder| holding(holder, since).replace(&holder.pid().to_string(), "4242");
-        assert_eq!(shown(&holder), "web-1, pid 4242, for 0 µs");
-        let killed = holder.with_process_group(17).survived_by_its_command();
-        assert_eq!(shown(&killed), "web-1, pid 4242, for 0 µs, until its command ends, process group 17");
     }
 }

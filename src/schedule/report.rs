@@ -209,7 +209,7 @@ impl Entry {
     }
 
     /// Returns the verdict in words. If the `Display` of a user's error panics, the text says so.
-    fn verdict_cell(&self) -> String {
+    pub(crate) fn verdict_cell(&self) -> String {
         let late = self.missed_by.map_or_else(String::new, |late| format!("{} late: ", HumanDuration(late)));
         contain(|| late + &self.verdict.to_string()).unwrap_or_else(|message| {
             format!("its result cannot be shown: formatting an error panicked: {}", Lines(message))

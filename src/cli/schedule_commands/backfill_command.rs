@@ -29,7 +29,7 @@ pub(super) fn backfill(
     if is_nothing || arguments.get_flag("dry-run") {
         return Ok(CommandAnswer::text(shown.to_string()));
     }
-    print_text("what it would run", &shown.to_string())?;
+    print_text(&shown.to_string())?;
     if !arguments.get_flag("yes") && !is_confirmed()? {
         return Ok(CommandAnswer::text("nothing was run").with_code(FAILED));
     }
@@ -45,7 +45,7 @@ pub(super) fn backfill(
     let first = format!("Ctrl-C ends the backfill; the current run then has {drain} to end");
     let report = view.print_during(told, &schedule, &shutdown, &first, || plan.run());
     let (summary, code) = summary(&report, planned);
-    print_end("how it ended", &summary, code, &shutdown)
+    print_end(&summary, code, &shutdown)
 }
 
 fn plan<'a>(

@@ -209,8 +209,5 @@ fn picture(status: &Status, lines: usize) -> String {
     if more > 0 {
         let _ = writeln!(picture, "{more} more are running");
     }
-    if !rows.is_empty() {
-        let _ = writeln!(picture, "{}", table(&["running", "on", "since", "lease ends, unless renewed"], rows));
-    }
-    picture
+    picture + &table(&["running", "on", "since", "lease ends, unless renewed"], rows, "")
 }

@@ -93,5 +93,5 @@ fn another_application_with_the_name_is_told_of() {
     // The schedule of the example is `shop`.
     let said = "the application billing has the event carts:remind, too, so that each application takes occurrences of the other";
     answer(&mut place.schedule("check")).exits_with(1).says(said);
-    answer(&mut place.schedule("status")).exits_with(0).says(", instance web-1, application billing, for ");
+    answer(&mut place.schedule("status")).exits_with(0).says(", instance web-1, application billing, since ");
 }
