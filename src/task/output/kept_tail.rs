@@ -23,19 +23,12 @@ impl KeptTail {
 
     fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend(bytes);
-        if self.bytes.len() > self.bound.saturating_add(CHUNK) {
-            self.cut();
-        }
-    }
-
-    fn cut(&mut self) {
         let before = self.bytes.len().saturating_sub(self.bound);
         self.bytes.drain(..before);
         self.left_out += before as u64;
     }
 
-    pub(super) fn kept(mut self) -> KeptOutput {
-        self.cut();
+    pub(super) fn kept(self) -> KeptOutput {
         KeptOutput::new(Vec::from(self.bytes), self.left_out)
     }
 
