@@ -10,7 +10,6 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
-use crate::base::escape::OneLine;
 use crate::outcome::command_exit::KeptOutput;
 use kept_tail::KeptTail;
 
@@ -105,9 +104,7 @@ impl Output {
                     begun = Some(OutputFile::new(path, &file));
                     Ok((file.try_clone()?.into(), file.into()))
                 });
-                both.map_err(|error| {
-                    because(&not_opened(path, error), format_args!("can't write to {}", path.display()))
-                })?
+                both.map_err(|error| because(&error, format_args!("can't write to {}", path.display())))?
             }
             Self::Keep(bound) => {
                 let ((pipe, out), (over, waiting)) = (io::pipe()?, io::pipe()?);
@@ -142,18 +139,6 @@ fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     }
     #[cfg(not(unix))]
     options.open(path)
-}
-
-/// Returns the error of a file that can't be opened. If its directory does not exist, the text names the directory.
-fn not_opened(path: &Path, error: io::Error) -> io::Error {
-    let path = std::path::absolute(path).unwrap_or_default();
-    match path.parent().filter(|directory| error.kind() == io::ErrorKind::NotFound && !directory.exists()) {
-        Some(directory) => {
-            let directory = OneLine(directory.display());
-            io::Error::new(error.kind(), format!("there is no directory {directory}: make it, or correct the path"))
-        }
-        None => error,
-    }
 }
 
 /// Returns `error` with a text that begins with `attempted`.
