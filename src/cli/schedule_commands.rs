@@ -137,11 +137,7 @@ fn run_one(schedule: Schedule, arguments: &ArgMatches) -> Answered {
         run_when_free(&schedule, event, wait, || schedule.run_by_hand(event, now, past_filters))?
     };
     let code = if entry.is_failure() || matches!(entry.verdict(), Verdict::Skipped(_)) { FAILED } else { 0 };
-    // `--ignore-filters` ignores all filters except for the environments.
-    let is_of_environment =
-        arguments.get_flag("ignore-filters") && matches!(entry.verdict(), Verdict::Skipped(SkipReason::Filtered(_)));
-    let more = if is_of_environment { "; --ignore-filters does not ignore the environments" } else { "" };
-    print_end(&format!("{entry}{more}"), code, &shutdown)
+    print_end(&entry.to_string(), code, &shutdown)
 }
 
 /// Runs an event. If the event is running elsewhere, first waits for the end of that run, but not longer than `wait`.

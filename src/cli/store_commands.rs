@@ -242,10 +242,6 @@ fn locks(stores: &[&dyn EventMutex], prefix: &str, is_json: bool) -> Answered {
 
 fn pause(schedule: &Schedule, event: Option<&str>, arguments: &ArgMatches) -> Answered {
     let (length, why) = (duration_of(arguments, "for").unwrap_or_default(), text(arguments, "why"));
-    if length.is_zero() {
-        let message = "`--for 0` is no time for a pause: use `90s`, `2h` and the like; `resume` ends a pause";
-        return Err(CommandFailure::usage(message));
-    }
     let now = Clock::system().now();
     let until = TimeDelta::from_std(length).ok().and_then(|length| now.checked_add_signed(length));
     let until = until.unwrap_or(DateTime::<Utc>::MAX_UTC);

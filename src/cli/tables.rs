@@ -1,5 +1,6 @@
 //! Tables, and the text of times, pauses and holders.
 
+use std::fmt::Write as _;
 use std::io::{self, IsTerminal};
 
 use chrono::{DateTime, Utc};
@@ -68,25 +69,20 @@ pub(super) fn marked(text: String, is_well: Option<bool>) -> Cell {
 /// judgement is `Some(true)` for a success or a running run, and `Some(false)` for any other result or a run that is
 /// presumed dead. It is `None` for other states.
 pub(super) fn how_it_ended(run: &LoggedRun) -> (String, Option<bool>) {
-    let (ended, is_well) = result_or_state(run);
-    let occurrence = for_people(run.record().occurrence());
-    (if run.record().is_backfill() { format!("{ended}, backfill of {occurrence}") } else { ended }, is_well)
-}
-
-fn result_or_state(run: &LoggedRun) -> (String, Option<bool>) {
-    if let Some(end) = run.record().end() {
-        let attempts = match run.record().attempts() {
-            0 | 1 => String::new(),
-            attempts => format!(" in {attempts} attempts"),
-        };
-        return (format!("{}{attempts}", end.result()), Some(run.record().is_success()));
-    }
-    let is_well = match run.state() {
-        RunState::Running => Some(true),
-        RunState::PresumedDead => Some(false),
-        _ => None,
+    let record = run.record();
+    let (mut ended, is_well) = match (record.end(), run.state()) {
+        (Some(end), _) => (end.result().to_string(), Some(record.is_success())),
+        (None, RunState::Running) => ("running".to_owned(), Some(true)),
+        (None, RunState::PresumedDead) => ("presumed dead".to_owned(), Some(false)),
+        (None, _) => ("unknown".to_owned(), None),
     };
-    (run.state().keyword().replace('_', " "), is_well)
+    if record.attempts() > 1 {
+        let _ = write!(ended, " in {} attempts", record.attempts());
+    }
+    if record.is_backfill() {
+        let _ = write!(ended, ", backfill of {}", for_people(record.occurrence()));
+    }
+    (ended, is_well)
 }
 
 /// Returns a time with its distance from now: `2026-03-01 02:30:00 UTC, in 1 h 5 min`.

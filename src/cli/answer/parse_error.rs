@@ -30,8 +30,6 @@ pub(in crate::cli) fn print_parse_error(
         return ExitCode::SUCCESS;
     }
     let advice = advice(&error, command_of(parser), hint.is_some());
-    // The message about a wrong value already says what to write, so the hint is left out.
-    let hint = hint.filter(|_| !matches!(error.kind(), Wrong::InvalidValue | Wrong::ValueValidation));
     hint.map(str::to_owned).into_iter().chain(advice).for_each(|line| print_line(format_args!("\n{line}")));
     ExitCode::from(usage)
 }

@@ -14,7 +14,7 @@ use crate::outcome::skip_reason::SkipReason;
 use crate::schedule::report::{Entry, Report, Verdict};
 use crate::schedule::run_due::backfill::Backfill;
 use crate::schedule::{schedule::Schedule, shutdown::Shutdown};
-use crate::time::clock::{Clock, shown::ExactDuration, shown::for_people};
+use crate::time::clock::{Clock, shown::ExactDuration};
 use crate::time::zone::Zone;
 
 /// Runs the command. `listen` installs the handlers of signals.
@@ -96,12 +96,6 @@ fn range(schedule: &Schedule, arguments: &ArgMatches) -> Result<Range<DateTime<U
     let zone = event.zone();
     let from = instant("--from", text(arguments, "from"), zone)?;
     let now = Clock::system().now();
-    if from > now {
-        let (from, now) = (Quoted::new(text(arguments, "from")), for_people(now));
-        return Err(CommandFailure::usage(format_args!(
-            "`--from` {from} is in the future, and it is {now}: a backfill runs past occurrences again"
-        )));
-    }
     let until = arguments.get_one::<String>("to").map_or(Ok(now), |to| instant("--to", to, zone))?;
     Ok(from..until)
 }

@@ -509,7 +509,7 @@ const COMMANDS: &[(&str, i32, &str)] = &[
     ("used; $S resume", 1, "the schedule soloist was not paused"),
     ("used; $S resume j", 1, "j of the schedule soloist was not paused"),
     ("used; $S paused", 1, "nothing on the schedule soloist is paused"),
-    ("used; $S pause --for 0", 2, "`--for 0` is no time for a pause"),
+    ("used; $S pause --for 0", 2, ": use a later end; `resume` ends a pause"),
     ("used; $S paused j", 1, "j of the schedule soloist is not paused"),
     ("used; $S pause >log; $S paused", 0, "the schedule soloist is paused by "),
     ("used; $S pause j >log; $S paused j", 0, "j of the schedule soloist is paused by "),
@@ -569,7 +569,7 @@ const COMMANDS: &[(&str, i32, &str)] = &[
         2,
         "soloist: `--to` `2025-03-03T12:00:00+0100` is no time: write `2026-03-01`, or `2026-03-01 12:00` (on the clocks of UTC), or `2026-03-01T12:00:00Z`, or, with an offset, `2026-03-01T12:00:00+01:00`\n",
     ),
-    ("$C backfill carts:remind --from 2099-03-02", 2, "soloist: `--from` `2099-03-02` is in the future, and it is "),
+    ("$C backfill carts:remind --from 2099-03-02", 2, "soloist: the range from 2099-03-02 00:00:00 UTC until "),
     (
         "$C backfill carts:remind --from 2025-03-02 --to 2099-03-02",
         2,
@@ -602,7 +602,7 @@ const COMMANDS: &[(&str, i32, &str)] = &[
     ("used; $S pause --for 7300d", 2, "is longer than ten years"),
     ("used; $S pause --for 9000000000000", 2, "is longer than ten years"),
     ("used; $S pause --for 1year", 2, "write a time such as `90s`, `5m`, `1h 30m`, `150d`, or a number of seconds"),
-    ("used; $S pause --for 0s", 2, "`--for 0` is no time for a pause"),
+    ("used; $S pause --for 0s", 2, ": use a later end; `resume` ends a pause"),
     // There is no such event.
     (
         "$C run-one sideways",
