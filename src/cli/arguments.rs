@@ -6,8 +6,6 @@ use std::time::Duration;
 use clap::builder::{NonEmptyStringValueParser, Str};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
-use crate::time::crontab::Crontab;
-
 /// Returns the parser for the commands of a schedule.
 pub(super) fn of_schedule(name: String) -> Command {
     parser(name.into(), "Runs and shows the schedule of this program")
@@ -156,7 +154,6 @@ fn schedule() -> Arg {
     option("schedule", "NAME")
         .env("SOLOIST_APP")
         .default_value("soloist")
-        .value_parser(parse_application)
         .help("The name of the application in `locks`, reports and pauses; `Schedule::named` in Rust")
 }
 
@@ -262,14 +259,6 @@ fn event() -> Arg {
 
 fn option(name: &'static str, value: &'static str) -> Arg {
     Arg::new(name).long(name).value_name(value)
-}
-
-/// Parses the name of an application. A crontab is refused, because its user meant the option `--every`.
-fn parse_application(text: &str) -> Result<String, &'static str> {
-    match text.parse::<Crontab>() {
-        Ok(_) => Err("the name of the application can't be a crontab: write the crontab as --every '*/5 * * * *'"),
-        Err(_) => Ok(text.to_owned()),
-    }
 }
 
 fn duration(name: &'static str) -> Arg {

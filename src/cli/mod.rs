@@ -12,7 +12,7 @@
 // | `completions_and_man` | the completion script and the manual page of a program |
 // | `answer` | the answer of a command: a text and an exit code |
 // | `answer/parse_error` | the error of a command line that can't be read, with advice on what to write instead |
-// | `tables` | tables, and the text of times, pauses and holders |
+// | `tables` | tables, and the text of times |
 
 use std::error::Error;
 use std::ffi::OsStr;

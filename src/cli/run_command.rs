@@ -240,12 +240,6 @@ fn interval(arguments: &ArgMatches) -> Option<Duration> {
 /// Refuses a value of `--every` that is neither a crontab nor an interval with a unit. Also refuses `--timezone` or
 /// `--on-outage run` if `--every` has an interval.
 fn check_arguments(arguments: &ArgMatches) -> Result<(), CommandFailure> {
-    // cron does not replace the `$(hostname)` in a line that sets a variable.
-    if std::env::var("SOLOIST_INSTANCE").is_ok_and(|name| name.contains('$')) {
-        return Err(refused(
-            "the variable SOLOIST_INSTANCE has a `$`, which only a shell replaces: write the name itself",
-        ));
-    }
     let Some(every) = arguments.get_one::<String>("every").map(|every| every.trim()) else { return Ok(()) };
     let is_crontab = every.starts_with('@') || every.contains(char::is_whitespace);
     let is_interval = interval(arguments).is_some() && every.parse::<f64>().is_err();

@@ -9,7 +9,7 @@ use clap::parser::ValueSource;
 
 use super::answer::{Answered, CommandAnswer, CommandFailure, FAILED, STORE, USAGE};
 use super::arguments::{duration_of, parse_duration, text};
-use super::tables::{how_it_ended, marked, table, time, until_its_command_ends};
+use super::tables::{how_it_ended, marked, table, time};
 use super::unlock::unlock;
 use crate::base::escape::{Chain, Named, OneLine, Quoted};
 use crate::event::event_builder::Event;
@@ -227,7 +227,7 @@ fn locks(stores: &[&dyn EventMutex], prefix: &str, is_json: bool) -> Answered {
         let Some(holder) = held.holder() else {
             return vec![name, "not known".into(), "not known".into(), "not known".into()];
         };
-        let until = if holder.has_ended() { until_its_command_ends(holder) } else { time(holder.until(), now) };
+        let until = if holder.has_ended() { "its command ends".to_owned() } else { time(holder.until(), now) };
         let by = holder.process_and_application();
         let since = time(holder.since(), now);
         vec![name, by.into(), since.into(), marked(until, holder.has_ended().then_some(false))]

@@ -1,4 +1,4 @@
-//! Tables, and the text of times, pauses and holders.
+//! Tables, and the text of times.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal};
@@ -7,7 +7,6 @@ use chrono::{DateTime, Utc};
 use comfy_table::{Attribute, Cell, Color, ColumnConstraint, ContentArrangement, Table, Width, presets};
 
 use crate::base::escape::Named;
-use crate::lease::holder::Holder;
 use crate::schedule::history::logged_run::{LoggedRun, RunState};
 use crate::schedule::history::status::Status;
 use crate::time::clock::shown::{HumanDuration, for_people};
@@ -105,13 +104,4 @@ pub(super) fn other_timetables(status: &Status) -> impl Iterator<Item = String> 
         let other = event.other_timetable.as_ref()?;
         Some(format!("{} has another timetable on {}: {}", Named(&event.name), other.server, other.timetable))
     })
-}
-
-/// Describes the end of a lease whose process has ended. The command of that process still runs, and the lease ends
-/// with the command.
-pub(super) fn until_its_command_ends(holder: &Holder) -> String {
-    match holder.process_group() {
-        Some(group) => format!("its command ends, process group {group}"),
-        None => "what it started ends".to_owned(),
-    }
 }

@@ -138,15 +138,9 @@ fn force(store: &dyn EventMutex, name: &MutexName) -> Answered {
     let Some(held) = store.break_lease(name)? else {
         return Ok(is_free(name, "nobody held it any more").with_code(FAILED));
     };
-    Ok(match held.into_holder().filter(Holder::has_ended).map(|holder| holder.process_group()) {
+    Ok(match held.into_holder().filter(Holder::has_ended) {
         None => is_free(name, "the former holder sees this when it next renews its lease"),
-        Some(Some(group)) => is_free(
-            name,
-            &format!(
-                "the command of the former holder still runs as process group {group}, and nothing stops it: end it"
-            ),
-        ),
-        Some(None) => is_free(name, "a process of the former holder still runs, and nothing stops it: end it"),
+        Some(holder) => is_free(name, &format!("nothing stops its command, so end it: {holder}")),
     })
 }
 

@@ -56,9 +56,6 @@ fn advice(error: &clap::Error, command: &Command, is_soloist_run: bool) -> Vec<S
                      SOLOIST_STORE as in your crontab.",
                 );
             }
-            if is_named("--every <TIMES>") {
-                say("Repeat the five fields of the crontab line in --every, in quotes: --every '*/5 * * * *'.");
-            }
             // After `soloist run` alone, this advice would be too early.
             if is_named("<COMMAND>...") && std::env::args_os().len() > 2 {
                 say(

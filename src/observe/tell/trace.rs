@@ -317,9 +317,8 @@ fn trace_skip(reason: &SkipReason) {
         SkipReason::StoreUnavailable(error) => {
             event!(error, reason = keyword, error = %OneLine(Chain(error)), "no decision");
         }
-        SkipReason::NoThread(error) => event!(error, reason = keyword, %error, "no decision"),
-        SkipReason::FilterPanicked(message) => {
-            event!(error, reason = keyword, error = %OneLine(message), "no decision");
+        SkipReason::NoThread(error) | SkipReason::FilterPanicked(error) => {
+            event!(error, reason = keyword, error = %OneLine(error), "no decision");
         }
         SkipReason::Overlapping(Some(ahead)) if reason.is_failure() => {
             let by_s = ahead.clock_set_back_by().map(|by| by.as_secs());

@@ -328,7 +328,6 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
         "soloist: the name of the schedule begins or ends with a space: leave it out\n",
     ),
     ("$S run --name j --config x -- true 2>&1 | grep -q 'did you mean'; test $? = 1", 0, ""),
-    ("SOLOIST_INSTANCE='$(hostname)' $S run --name j -- true", 64, "SOLOIST_INSTANCE has a `$`, which only a shell "),
     ("$S run --name j --log -- true", 64, "a value is required for '--log <N>' but none was supplied"),
     ("$S run --name j --command 'true | true'", 64, "Instead of -c of `flock`, write: -- sh -c 'LINE'."),
     (
@@ -350,11 +349,6 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
         "soloist: j: the run is not in the log: ",
     ),
     ("$S run --name j --log 0 -- true", 64, "0 is not in 1..=1000"),
-    (
-        "$S run --name j --schedule '*/5 * * * *' -- true",
-        64,
-        "for '--schedule <NAME>': the name of the application can't be a crontab: write the crontab as --every '*/5 * * * *'\n",
-    ),
     (
         "$S run --name j --term 1s -- true",
         64,
@@ -713,13 +707,11 @@ fn what_a_first_attempt_lacks_is_told_with_the_remedy() {
     let flock = "Write: soloist run --name NAME --store URL -- COMMAND. https://docs.rs/crate/soloist/latest/source/docs/guide/from_flock.md has the options of `flock`.\n";
     let store = "Say where leases are kept: --store file:/var/lib/locks, redis://…, postgres://… or mysql://…, or set \
                  SOLOIST_STORE as in your crontab.\n";
-    let every = "Repeat the five fields of the crontab line in --every, in quotes: --every '*/5 * * * *'.\n";
     for (words, is_set, code, hint) in [
         ("run /var/lock/backup true", true, 64, flock),
         ("run", true, 64, flock),
         ("run --name j -- true", false, 64, store),
         ("locks", false, 2, store),
-        ("run --name j --on-one-server -- true", true, 64, every),
     ] {
         let mut command = place.soloist(words);
         if !is_set {
@@ -732,7 +724,7 @@ fn what_a_first_attempt_lacks_is_told_with_the_remedy() {
     }
     for words in ["run --help", "help run", "--help"] {
         let help = succeeds(&mut place.soloist(words));
-        assert!(![flock, store, every].iter().any(|hint| help.printed.contains(hint)), "{help:?}");
+        assert!(![flock, store].iter().any(|hint| help.printed.contains(hint)), "{help:?}");
     }
 }
 
