@@ -151,10 +151,9 @@ fn store() -> Arg {
 }
 
 fn schedule() -> Arg {
-    option("schedule", "NAME")
-        .env("SOLOIST_APP")
-        .default_value("soloist")
-        .help("The name of the application in `locks`, reports and pauses; `Schedule::named` in Rust")
+    option("schedule", "NAME").env("SOLOIST_APP").help(
+        "The name of the application in `locks`, reports and pauses; `Schedule::named` in Rust [default: soloist]",
+    )
 }
 
 /// Adds the arguments of `soloist run`. An argument that exists in `flock`, too, is named as in `flock`.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 use clap::ArgMatches;
 use comfy_table::Cell;
 
@@ -29,10 +29,8 @@ use crate::schedule::history::status::{EventStatus, Status};
 use crate::schedule::report::{Entry, Verdict};
 use crate::schedule::schedule::Schedule;
 use crate::schedule::shutdown::Shutdown;
-use crate::time::clock::{
-    Clock,
-    shown::{ExactDuration, HumanDuration},
-};
+use crate::time::clock::shown::{ExactDuration, HumanDuration};
+use crate::time::clock::{Clock, wall_plus};
 
 const NO_EVENTS: &str = "the schedule has no events";
 
@@ -221,9 +219,7 @@ fn list(schedule: &Schedule, count: u16, is_json: bool) -> Answered {
 
 fn next(schedule: &Schedule, within: Duration, is_json: bool) -> Answered {
     let now = Clock::system().now();
-    let end = TimeDelta::from_std(within).ok().and_then(|within| now.checked_add_signed(within));
-    let due = schedule.starts_between(now..end.unwrap_or(DateTime::<Utc>::MAX_UTC));
-    let due: Vec<_> = due.take(MOST_LISTED + 1).collect();
+    let due: Vec<_> = schedule.starts_between(now..wall_plus(now, within)).take(MOST_LISTED + 1).collect();
     if due.len() > MOST_LISTED {
         return Err(CommandFailure::usage(format_args!(
             "more than {MOST_LISTED} times are due within {}: write a shorter `--for`",

@@ -3,9 +3,7 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use chrono::{DateTime, TimeDelta, Utc};
 use clap::ArgMatches;
-use clap::parser::ValueSource;
 
 use super::answer::{Answered, CommandAnswer, CommandFailure, FAILED, STORE, USAGE};
 use super::arguments::{duration_of, parse_duration, text};
@@ -24,7 +22,7 @@ use crate::store::connect::{connect, missing_directory, tables_of};
 use crate::store::event_mutex::EventMutex;
 use crate::store::event_mutex::description::Scope;
 use crate::store::event_mutex::held::{Held, Names};
-use crate::time::clock::{Clock, shown::HumanDuration, shown::for_people};
+use crate::time::clock::{Clock, shown::HumanDuration, shown::for_people, wall_plus};
 
 const NO_RUNS: &str =
     "no run is on record: `soloist run --log 20` keeps the last 20 runs, and so does `with_run_log(20)` of a schedule";
@@ -105,11 +103,9 @@ fn in_memory() -> CommandFailure {
 /// Sets the name of the schedule from the arguments. If the user gave no name, only pauses use the default name, and
 /// `locks` and reports show no application.
 pub(super) fn named(schedule: Schedule, arguments: &ArgMatches) -> Result<Schedule, PauseError> {
-    let name = text(arguments, "schedule");
-    if arguments.value_source("schedule") == Some(ValueSource::DefaultValue) {
-        schedule.paused_as(name.into())
-    } else {
-        schedule.named(name)
+    match arguments.get_one::<String>("schedule") {
+        None => schedule.paused_as("soloist".into()),
+        Some(name) => schedule.named(name.as_str()),
     }
 }
 
@@ -242,9 +238,7 @@ fn locks(stores: &[&dyn EventMutex], prefix: &str, is_json: bool) -> Answered {
 
 fn pause(schedule: &Schedule, event: Option<&str>, arguments: &ArgMatches) -> Answered {
     let (length, why) = (duration_of(arguments, "for").unwrap_or_default(), text(arguments, "why"));
-    let now = Clock::system().now();
-    let until = TimeDelta::from_std(length).ok().and_then(|length| now.checked_add_signed(length));
-    let until = until.unwrap_or(DateTime::<Utc>::MAX_UTC);
+    let until = wall_plus(Clock::system().now(), length);
     if let Some(event) = event.filter(|event| parse_duration(event).is_ok()) {
         let message = format!("{} is a time, and no event: write `pause --for {event}`", Quoted::new(event));
         return Err(CommandFailure::usage(message));
