@@ -11,12 +11,9 @@ use crate::base::{error::debug_as_display, escape::Quoted};
 /// ```
 /// use soloist::time::Crontab;
 ///
-/// let error = "0 9 * * mon-fir".parse::<Crontab>().unwrap_err();
-/// assert_eq!(
-///     error.to_string(),
-///     "`0 9 * * mon-fir`: day of week `fir` is neither a number from 0-7 nor a name from sun to sat (column 13)"
-/// );
-/// assert_eq!(error.range(), 12..15);
+/// let error = "0 9 * * 1-8".parse::<Crontab>().unwrap_err();
+/// assert_eq!(error.to_string(), "`0 9 * * 1-8`: day of week `8` is outside of 0-7 (column 11)");
+/// assert_eq!(error.range(), 10..11);
 /// ```
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
