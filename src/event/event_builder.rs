@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::{DateTime, NaiveTime, Utc};
+use chrono::{DateTime, Utc};
 
 use super::add_error::{AddErrorKind, Refusal, set_once};
 use super::filter::{Environments, Filter, windows_of};
@@ -16,7 +16,7 @@ use crate::task::event_task::{IntoTaskResult, Task, TaskResult, Work, callback};
 use crate::task::future_task::Runtime;
 use crate::task::run::Run;
 use crate::task::runtime;
-use crate::time::timetable::{Timetable, clock_change::ClockChange, jitter::Jitter, windows::MINUTES_OF_A_DAY};
+use crate::time::timetable::{Timetable, clock_change::ClockChange, jitter::Jitter};
 use crate::time::timetable_spec::TimetableSpec;
 use crate::time::zone::Zone;
 
@@ -306,28 +306,12 @@ impl Event {
         let timetable = Timetable { jitter, windows: windows_of(&self.filters), ..timetable };
         let windows = &timetable.windows;
         if !windows.0.is_empty() && timetable.next_open(DateTime::<Utc>::MIN_UTC).is_none() {
-            let are_never_open = windows.closed_for(NaiveTime::MIN) == MINUTES_OF_A_DAY;
             let windows: Vec<String> = windows.0.iter().map(|window| format!("`{window}`")).collect();
-            let (due, windows) = (timetable.in_words(), windows.join(" and "));
-            return Err(AddErrorKind::Timetable.because(if are_never_open {
-                format!(
-                    "it runs only while all its windows are open, and {windows} never leave a time: for two parts of the day, \
-                     add two events, or one `between(..)` with an `unless_between(..)` inside of it"
-                )
-            } else {
-                let anchor = match (self.due.every, self.due.anchor) {
-                    (Some(_), None) => {
-                        "; `every(..)` counts from 1970-01-01 00:00 UTC: to count from a time in the window, add `anchored_at(..)`"
-                    }
-                    (None, _) if due.starts_with("every") && !due.contains(" of ") => {
-                        "; its times count from the start of the day or of the hour: to count from 09:00, write \
-                         `cron(\"0 9-23/2 * * *\")`"
-                    }
-                    _ if due.contains(" at 00:00") => "; for a time other than midnight, write `daily_at(..)`",
-                    _ => "",
-                };
-                format!("it is due `{due}`, and {windows} skips it at all of these times: change one of them{anchor}")
-            }));
+            return Err(AddErrorKind::Timetable.because(format_args!(
+                "it is due `{}`, but at none of these times are all its windows open, {}: change one of them",
+                timetable.in_words(),
+                windows.join(" and ")
+            )));
         }
         Ok(timetable)
     }

@@ -125,35 +125,12 @@ impl TimetableSpec {
         let (span, interval, zone) = (self.span()?, self.interval()?, zone.clone());
         let timetable = Timetable { times, interval, zone, clock_change, span, ..expression };
         if timetable.next(DateTime::<Utc>::MIN_UTC).is_none() {
-            let first =
-                Timetable { span: Span::new(self.from, None), ..timetable.clone() }.next(DateTime::<Utc>::MIN_UTC);
-            if let (Some(first), Some(until)) = (first, self.until) {
-                return Err(format!(
-                    "`{}` is never due, because its first time is {}: let `until({})` be later than that",
-                    timetable.in_words(),
-                    Rfc3339(first),
-                    Rfc3339(until)
-                ));
-            }
             return Err(format!(
-                "`{}` is never due between the years 1970 and 2100: {}",
-                timetable.in_words(),
-                self.advice_if_never_due()
+                "`{}` is never due between the years 1970 and 2100: change a part of it, or leave a part out",
+                timetable.in_words()
             ));
         }
         Ok(Some(timetable))
-    }
-
-    fn advice_if_never_due(&self) -> String {
-        match (self.cycle.and_then(Cycle::first_of_one_weekday), self.field(Field::DayOfWeek)) {
-            (Some(first), Some(SetField { set, method }))
-                if set.bits >> first.weekday().num_days_from_sunday() & 1 == 0 =>
-            {
-                let day = first.format("%A");
-                format!("each day of `every_days(..)` is a {day}: count from another day, or leave `{method}` out")
-            }
-            _ => "change a part of it, or leave a part out".to_owned(),
-        }
     }
 
     fn span(&self) -> Result<Span, String> {
@@ -212,25 +189,23 @@ impl TimetableSpec {
             (None, Some(every)) => format!("every({})", ExactDuration(every)),
             (None, None) => return Ok(()),
         };
-        let lost = Field::ALL.into_iter().find_map(|field| {
+        let field = Field::ALL.into_iter().find_map(|field| {
             let SetField { set, method } = self.fields[field as usize].filter(|_| self.is_of_interval(field))?;
             Some(format!("`{method}`, which sets the {} `{}`", field.name(), InField(field, set)))
         });
-        let lost = lost.or_else(|| self.cycle.map(|cycle| format!("`{}`", method_of(cycle))));
         let how_often = self.how_often.filter(|_| self.is_of_interval(Field::DayOfMonth));
-        let lost = lost.or_else(|| how_often.map(|method| format!("`{method}`")));
-        let lost = lost.or_else(|| {
-            self.at?;
-            let ends = [("from", self.from), ("until", self.until)];
-            let end = ends.into_iter().find_map(|(method, end)| Some(format!("`{method}({})`", Rfc3339(end?))));
-            let interval = || self.every.map(|_| "`every(..)`").or_else(|| self.anchor.map(|_| "`anchored_at(..)`"));
-            end.or_else(|| interval().map(str::to_owned))
-        });
-        let Some(lost) = lost else { return Ok(()) };
-        let has_hour = self.fields[Field::Hour as usize].is_some_and(|hour| hour.set.bits.is_power_of_two());
-        let has_time = has_hour && self.every.is_some_and(|every| every < DAY);
-        let times = if has_time { "; times from 09:00 on are `between(\"09:00\", \"23:59\")`" } else { "" };
-        Err(format!("`{whole}` can't be combined with {lost}: leave one of the two out{times}"))
+        let beside_at = [
+            self.from.map(|_| "from(..)"),
+            self.until.map(|_| "until(..)"),
+            self.every.map(|_| "every(..)"),
+            self.anchor.map(|_| "anchored_at(..)"),
+        ];
+        let methods = [self.cycle.map(method_of), how_often].into_iter();
+        let methods = methods.chain(beside_at.map(|method| method.filter(|_| self.at.is_some())));
+        match field.or_else(|| methods.flatten().next().map(|method| format!("`{method}`"))) {
+            Some(lost) => Err(format!("`{whole}` can't be combined with {lost}: leave one of the two out")),
+            None => Ok(()),
+        }
     }
 
     /// Sets the days to each `n`th day from `date`. The time is midnight, unless another method sets the time.
@@ -279,19 +254,14 @@ fn method_of(cycle: Cycle) -> &'static str {
 /// is not at the start of a second or minute, because ticks would miss the instant.
 fn whole(method: &str, at: DateTime<Utc>, unit: i64) -> Result<i64, String> {
     let second = at.timestamp().div_euclid(unit) * unit;
-    let (whole, name) = (instant_of(second), if unit == 1 { "second" } else { "minute" });
+    let whole = instant_of(second);
     if whole == at {
         return Ok(second);
     }
-    let (at, whole) = (Rfc3339(at), Rfc3339(whole));
-    let advice = if method == "at" {
-        format!("write `{whole}`, or, for a computed time, `.duration_trunc(TimeDelta::{name}s(1))` of chrono")
-    } else {
-        format!(
-            "write a constant, such as `{whole}`: the current time would differ between servers, and at each restart"
-        )
-    };
-    Err(format!("`{method}({at})` is not at the start of a {name}, so ticks would miss it: {advice}"))
+    let (at, whole, name) = (Rfc3339(at), Rfc3339(whole), if unit == 1 { "second" } else { "minute" });
+    Err(format!(
+        "`{method}({at})` is not at the start of a {name}, so ticks would miss it: write a time such as `{whole}`"
+    ))
 }
 
 impl TimetableSpec {
@@ -318,25 +288,13 @@ impl TimetableSpec {
         let Some(before) = self.fields[field as usize].replace(after).filter(|before| before.set != set) else {
             return Ok(());
         };
-        let is_repeated = [before, after].iter().any(|field| field.set.bits.count_ones() > 1);
         let [before, after] =
             [before, after].map(|SetField { set, method }| format!("`{}` by `{method}`", InField(field, set)));
-        let instead = match field {
-            Field::DayOfWeek => "name all days in one `days([..])`",
-            Field::DayOfMonth => {
-                "name all days in one `days_of_month([..])`, or with the last one in `cron(\"0 9 1,L * *\")`"
-            }
-            Field::Hour | Field::Minute if is_repeated => {
-                "add an event for each time; times from 09:00 on are `between(\"09:00\", \"23:59\")`, and a minute of every \
-                 second hour is `every_two_hours_at(30)`"
-            }
-            Field::Hour | Field::Minute => {
-                "add an event for each time; two hours with one minute are `twice_daily_at(2, 14, 30)`"
-            }
-            Field::Month => "say all of it in one `cron(..)`",
-        };
         let name = field.name();
-        Err(format!("its {name} is set twice, as {before} and as {after}: leave one of them out, or {instead}"))
+        Err(format!(
+            "its {name} is set twice, as {before} and as {after}: leave one of them out, say both in one `cron(..)`, or add an \
+             event for each"
+        ))
     }
 
     /// Sets a field to the numbers that were passed to `method`.
@@ -377,14 +335,9 @@ impl TimetableSpec {
     /// shorter than the others.
     pub(crate) fn set_hours(&mut self, method: &'static str, n: u32) -> Result<(), String> {
         if n == 0 || 24 % n != 0 {
-            let form = format!("`{method}`: {n} hours do not divide a day: write one of 1, 2, 3, 4, 6, 8, 12, 24");
-            let every = HOUR * n;
-            return Err(if INTERVALS.contains(&every) {
-                let seconds = every.as_secs();
-                format!("{form}; for every {n} hours of real time, say `every(Duration::from_secs({seconds}))`")
-            } else {
-                form
-            });
+            return Err(format!(
+                "`{method}`: {n} hours do not divide a day: write one of 1, 2, 3, 4, 6, 8, 12, 24; hours of real time are `every(..)`"
+            ));
         }
         self.set(method, Field::Hour, FieldSet::every_nth(Field::Hour, n))
     }
@@ -433,16 +386,6 @@ impl TimetableSpec {
             return Err(format!(
                 "it says on which days it is due, but not at what time: add `daily_at(\"02:30\")` or `hourly()`; for every \
                  minute of these days (`{crontab}`), add `every_minute()`"
-            ));
-        }
-        // A method has set the date on purpose, so a date that never comes is always an error. This is also true if
-        // days of the week are set, although the event would then be due on these days.
-        if !crontab.day_of_month_comes() {
-            let [day, month] = [Field::DayOfMonth, Field::Month].map(|field| InField(field, crontab.get(field)));
-            let method = self.field(Field::DayOfMonth).map_or("days_of_month(..)", |field| field.method);
-            return Err(format!(
-                "`{method}`: day {day} of the month never comes in month {month}: the end of a month is \
-                 `last_day_of_month(..)`"
             ));
         }
         Ok(crontab)

@@ -127,11 +127,6 @@ impl Cycle {
         self.length > 1
     }
 
-    /// Returns the first day, if all days of the cycle fall on one day of the week.
-    pub(crate) fn first_of_one_weekday(self) -> Option<NaiveDate> {
-        NaiveDate::from_num_days_from_ce_opt(self.first).filter(|_| self.length == 1 && self.period % 7 == 0)
-    }
-
     fn includes(self, day: i32) -> bool {
         self.period == self.length || (day - self.first).rem_euclid(self.period) < self.length
     }

@@ -6,7 +6,7 @@ use chrono::{NaiveTime, Timelike};
 
 use crate::base::escape::Quoted;
 
-pub(crate) const MINUTES_OF_A_DAY: u32 = 24 * 60;
+const MINUTES_OF_A_DAY: u32 = 24 * 60;
 
 /// The minutes of the day from `first` to `last`, including both, or all other minutes if `is_excluded`. If `last` is
 /// earlier than `first`, the window goes over midnight.
@@ -51,7 +51,7 @@ pub(crate) struct Windows(pub(crate) Vec<Window>);
 impl Windows {
     /// Returns the number of minutes from `time` until all windows are open. Zero: all windows are open at `time`. A
     /// day: the windows are never open together.
-    pub(crate) fn closed_for(&self, time: NaiveTime) -> u32 {
+    pub(super) fn closed_for(&self, time: NaiveTime) -> u32 {
         let is_open = |after: &u32| self.are_open_in((minute_of(time) + after) % MINUTES_OF_A_DAY);
         (0..MINUTES_OF_A_DAY).find(is_open).unwrap_or(MINUTES_OF_A_DAY)
     }
