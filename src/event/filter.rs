@@ -60,9 +60,9 @@ pub(super) fn windows_of(filters: &[Filter]) -> Windows {
     Windows(filters.iter().filter_map(window).collect())
 }
 
-/// Returns whether `text` can be the name of an environment: not a list, a pattern or a line of a file.
+/// Returns whether `text` can be the name of an environment: not empty, a list, a pattern or a line of a file.
 pub(super) fn is_one_name(text: &str) -> bool {
-    !text.contains(|char: char| ",;|*!".contains(char) || char.is_whitespace())
+    !text.is_empty() && !text.contains(|char: char| ",;|*!".contains(char) || char.is_whitespace())
 }
 
 /// The names in the `environments(..)` of an event.
@@ -86,17 +86,10 @@ impl Environments {
                 self.list()
             ))
         })?;
-        if environment.is_empty() {
-            return Err(AddErrorKind::Missing.because(format_args!(
-                "it runs only in {}, but the environment of the schedule is an empty text: call \
-                 `schedule.with_environment(..)` with a name, and check the variable from which the name comes",
-                self.list()
-            )));
-        }
         if !is_one_name(environment) {
             return Err(AddErrorKind::Conflict.because(format_args!(
                 "`schedule.with_environment(..)` says {}, so that it would never run: write one name, without white space, \
-                 `,`, `;`, `|`, `*` and `!`",
+                 `,`, `;`, `|`, `*` and `!`, and check the variable from which the name comes",
                 Quoted::new(environment)
             )));
         }

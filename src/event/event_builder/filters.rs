@@ -35,10 +35,10 @@ impl Event {
     /// ```
     pub fn environments<E: Into<Arc<str>>>(self, names: impl IntoIterator<Item = E>) -> Self {
         let names: Arc<[Arc<str>]> = names.into_iter().map(Into::into).collect();
-        let event = if names.is_empty() || names.iter().any(|name| name.is_empty()) {
-            let message =
-                "its `environments(..)` has no name, or an empty name: name the environments in which it runs";
-            self.refused(AddErrorKind::Missing.because(message))
+        let event = if names.is_empty() {
+            self.refused(
+                AddErrorKind::Missing.because("its `environments(..)` names no environment: leave it out, or name one"),
+            )
         } else if let Some(list) = names.iter().find(|name| !is_one_name(name)) {
             let message = format_args!(
                 "`environments(..)`: {} is not one name: write each name by itself, as in \
