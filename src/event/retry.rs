@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::add_error::{AddErrorKind, Refusal, checked_term, set_once};
+use super::add_error::{AddErrorKind, Refusal, checked_term};
 use crate::time::clock::shown::HumanDuration;
 
 /// The retries of a failed task, for [`Event::retry`](crate::Event::retry): how many, after which delay, and whether
@@ -17,14 +17,12 @@ use crate::time::clock::shown::HumanDuration;
 /// let retry = Retry::times(3).after(Duration::from_secs(10)).doubling();
 /// assert_eq!(retry.to_string(), "retry 3, after 10.0 s, doubling");
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "retries have no effect until they are passed to `Event::retry`"]
 pub struct Retry {
     times: u32,
     after: Option<Duration>,
     doubles: bool,
-    /// The error if `after` was called twice with different delays.
-    wrong: Option<Refusal>,
 }
 
 /// The highest number of retries of a run.
@@ -34,14 +32,13 @@ impl Retry {
     /// Makes a policy with at most this many retries, from 1 to 1,000. A retry starts a failed task again.
     /// [`after`](Self::after) must set the delay.
     pub fn times(times: u32) -> Self {
-        Self { times, after: None, doubles: false, wrong: None }
+        Self { times, after: None, doubles: false }
     }
 
     /// Sets the delay from the end of a failed attempt to the start of the next attempt, from 1 millisecond to ten
     /// years.
-    pub fn after(mut self, delay: Duration) -> Self {
-        let set = set_once("after", &mut self.after, delay);
-        Self { wrong: self.wrong.or(set.err()), ..self }
+    pub fn after(self, delay: Duration) -> Self {
+        Self { after: Some(delay), ..self }
     }
 
     /// Makes each further delay twice as long as the previous delay.
@@ -68,7 +65,6 @@ impl Retry {
                  `Retry::times(3).after(Duration::from_secs(10))`",
             )
         })?;
-        self.wrong.clone().map_or(Ok(()), Err)?;
         checked_term("after", delay).map(|_| delay)
     }
 }

@@ -21,10 +21,6 @@ fn a_retry_needs_a_number_and_a_time_and_each_once() {
         "its `retry(..)` has no delay between two attempts: write `Retry::times(3).after(Duration::from_secs(10))`",
     );
     refused(
-        |event| event.hourly().retry(Retry::times(3).after(SECOND).after(2 * SECOND)),
-        "`after(..)` is called twice, with `1s` and `2s`: remove one of the two",
-    );
-    refused(
         |event| event.hourly().retry(Retry::times(3).after(SECOND)).retry(Retry::times(2).after(SECOND)),
         "`retry(..)` is called twice, with different values: remove one of the two",
     );
