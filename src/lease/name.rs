@@ -107,10 +107,7 @@ impl MutexName {
 
     /// Makes the name of a lease. The name has at most `limit` characters.
     fn lease_up_to(mutex: Arc<str>, limit: usize) -> Result<Self, InvalidName> {
-        // A text has at most as many characters as bytes. So the characters are counted only if there are more than
-        // `limit` bytes.
-        let chars = if mutex.len() <= limit { mutex.len() } else { mutex.chars().count() };
-        match chars {
+        match mutex.chars().count() {
             0 => Err(InvalidName::because("is empty")),
             chars if chars > limit => {
                 Err(InvalidName::because(format_args!("has {chars} characters, the limit is {limit}")))
