@@ -156,8 +156,7 @@ fn a_wrong_definition_is_refused_with_its_own_message() {
         ),
         (
             event("e").daily_at("24:00"),
-            "event `e`: `daily_at(..)`: `24:00` is not a time of day from 00:00 to 23:59, written as hh:mm, such as `02:30`; \
-             midnight is `00:00`, and the last minute of a window is `23:59`",
+            "event `e`: `daily_at(..)`: `24:00` is not a time of day from 00:00 to 23:59, written as hh:mm, such as `02:30`",
         ),
         (
             event("e").weekly_on(Weekday::Mon, "8:60"),

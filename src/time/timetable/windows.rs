@@ -77,17 +77,8 @@ pub(crate) fn time_of_day(method: &str, text: &str) -> Result<NaiveTime, String>
     let plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b':');
     let two_digits = text.split_once(':').is_some_and(|(_, minute)| minute.len() == 2);
     NaiveTime::parse_from_str(text, "%H:%M").ok().filter(|_| plain && two_digits).ok_or_else(|| {
-        let hint = if text.contains(',') {
-            "; for two times, use `twice_daily_at(2, 14, 30)` or two events"
-        } else if text.starts_with("24:") {
-            "; midnight is `00:00`, and the last minute of a window is `23:59`"
-        } else if text.to_ascii_lowercase().ends_with("pm") {
-            "; 2:30 pm is `14:30`"
-        } else {
-            ""
-        };
         let text = Quoted::new(text);
-        format!("`{method}`: {text} is not a time of day from 00:00 to 23:59, written as hh:mm, such as `02:30`{hint}")
+        format!("`{method}`: {text} is not a time of day from 00:00 to 23:59, written as hh:mm, such as `02:30`")
     })
 }
 

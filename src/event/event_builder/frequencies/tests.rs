@@ -424,16 +424,9 @@ fn what_no_crontab_can_say_is_refused_by_name() {
         |time: &str| event().hourly().unless_between(time, "17:00"),
         |time: &str| event().hourly().unless_between("08:00", time),
     ] {
-        let several = "`02:30,14:30` is not a time of day from 00:00 to 23:59, written as hh:mm, such as `02:30`; for two times, use \
-                       `twice_daily_at(2, 14, 30)` or two events";
-        assert!(refusal(event("02:30,14:30")).is_some_and(|refusal| refusal.ends_with(several)));
-        for (time, hint) in [
-            ("24:00", "; midnight is `00:00`, and the last minute of a window is `23:59`"),
-            ("2:30PM", "; 2:30 pm is `14:30`"),
-            ("2.30", ""),
-        ] {
+        for time in ["24:00", "2:30PM", "2.30", "02:30,14:30"] {
             let message =
-                format!("`{time}` is not a time of day from 00:00 to 23:59, written as hh:mm, such as `02:30`{hint}");
+                format!("`{time}` is not a time of day from 00:00 to 23:59, written as hh:mm, such as `02:30`");
             assert!(refusal(event(time)).is_some_and(|refusal| refusal.ends_with(&message)));
         }
         assert_eq!(refusal(event("23:59")), None);
