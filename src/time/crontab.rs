@@ -10,13 +10,11 @@ pub(crate) mod civil_times;
 pub(crate) mod error;
 pub(crate) mod field_set;
 mod parse;
-mod refusal;
 mod words;
 
 use civil_minute::CivilMinute;
 use error::CrontabError;
 use field_set::{Field, FieldSet, InField};
-use refusal::{never_comes, refusal};
 
 /// The times at which an event is due: the five fields of a crontab line, with the meaning that they have in cronie.
 ///
@@ -155,12 +153,12 @@ impl FromStr for Crontab {
 
     /// Parses five fields, or a nickname such as `@daily`. Refuses a text of more than 1,000 bytes.
     fn from_str(text: &str) -> Result<Self, CrontabError> {
-        let sets = parse::fields(text).map_err(|fault| refusal(text, &fault))?;
+        let sets = parse::fields(text)?;
         let mut crontab = Self::EVERY_MINUTE;
         for (field, set) in Field::ALL.into_iter().zip(sets) {
             crontab.set(field, set);
         }
-        if crontab.comes() { Ok(crontab) } else { Err(never_comes(text, crontab.day_of_month_comes())) }
+        if crontab.comes() { Ok(crontab) } else { Err(parse::never_comes(text, crontab.day_of_month_comes())) }
     }
 }
 

@@ -5,15 +5,16 @@ use std::fmt;
 use chrono::{Month, Weekday};
 
 use super::civil_minute::CalendarDay;
+use super::error::CrontabError;
 use super::field_set::{Field, FieldSet};
-use crate::base::escape::Quoted;
+use crate::base::{escape::Quoted, similar::did_you_mean};
 
 /// The largest number of bytes in a text. Useful texts are shorter. A longer text is refused before it is parsed.
-pub(super) const MAX_BYTES: usize = 1_000;
+const MAX_BYTES: usize = 1_000;
 
 /// The nicknames and their fields, as in the manual page of cronie. In cronie, `@daily` sets no star for the days. That
 /// makes no difference here, because both day fields have all days.
-pub(super) const NICKNAMES: [(&str, &str); 7] = [
+const NICKNAMES: [(&str, &str); 7] = [
     ("@yearly", "0 0 1 1 *"),
     ("@annually", "0 0 1 1 *"),
     ("@monthly", "0 0 1 * *"),
@@ -23,41 +24,31 @@ pub(super) const NICKNAMES: [(&str, &str); 7] = [
     ("@hourly", "0 * * * *"),
 ];
 
-/// The reason why a text is no crontab.
-pub(super) enum WrongText<'a> {
-    /// The text has more than [`MAX_BYTES`] bytes.
-    Long,
-    /// The text begins with an `@`, but is no nickname.
-    Nickname,
-    /// The text does not have five fields.
-    FieldCount,
-    Field(BadPart<'a>),
-}
-
 /// Returns the sets of the five fields, in their order.
-pub(super) fn fields(text: &str) -> Result<[FieldSet; 5], WrongText<'_>> {
+pub(super) fn fields(text: &str) -> Result<[FieldSet; 5], CrontabError> {
     if text.len() > MAX_BYTES {
-        return Err(WrongText::Long);
+        return Err(CrontabError::new(text, text, format_args!("{} bytes: the limit is {MAX_BYTES}", text.len())));
     }
     let name = text.trim_matches(BLANKS);
     if name.starts_with('@') {
-        let (_, stands_for) = NICKNAMES.iter().find(|(known, _)| *known == name).ok_or(WrongText::Nickname)?;
-        return fields(stands_for);
+        let nickname = NICKNAMES.iter().find(|(known, _)| *known == name);
+        return nickname.map_or_else(|| Err(unknown_nickname(text, name)), |(_, stands_for)| fields(stands_for));
     }
-    if lists(text).count() != Field::ALL.len() {
-        return Err(WrongText::FieldCount);
+    let count = lists(text).count();
+    if count != Field::ALL.len() {
+        return Err(wrong_count(text, count));
     }
     let mut sets = Field::ALL.map(FieldSet::every);
     for ((field, set), list) in Field::ALL.into_iter().zip(&mut sets).zip(lists(text)) {
-        *set = read_list(field, list).map_err(WrongText::Field)?;
+        *set = read_list(field, list).map_err(|bad| CrontabError::in_field(text, bad.part, bad.what))?;
     }
     Ok(sets)
 }
 
 /// A fault in a field, and the part of the text with the fault.
-pub(super) struct BadPart<'a> {
-    pub(super) part: &'a str,
-    pub(super) what: String,
+struct BadPart<'a> {
+    part: &'a str,
+    what: String,
 }
 
 impl<'a> BadPart<'a> {
@@ -180,9 +171,46 @@ fn digits(text: &str) -> Option<u32> {
     is_number.then(|| text.parse().unwrap_or(u32::MAX))
 }
 
-pub(super) const BLANKS: [char; 2] = [' ', '\t'];
+const BLANKS: [char; 2] = [' ', '\t'];
 
 /// Returns the texts of the fields.
-pub(super) fn lists(text: &str) -> impl Iterator<Item = &str> {
+fn lists(text: &str) -> impl Iterator<Item = &str> {
     text.split(BLANKS).filter(|list| !list.is_empty())
+}
+
+#[cold]
+fn unknown_nickname(text: &str, name: &str) -> CrontabError {
+    let known = NICKNAMES.map(|(known, _)| known);
+    let question = did_you_mean(name, known.into_iter());
+    let instead = question.unwrap_or_else(|| format!("there are {}", known.join(", ")));
+    CrontabError::new(text, name, format_args!("no such nickname: {instead}"))
+}
+
+#[cold]
+fn wrong_count(text: &str, count: usize) -> CrontabError {
+    let plural = if count == 1 { "" } else { "s" };
+    let advice = if count < Field::ALL.len() {
+        "write five, such as `*/5 * * * *`"
+    } else if cfg!(feature = "cron") {
+        "leave out seconds, a year, a zone, a command, and spaces in lists; with seconds or a year, use `on(..)`"
+    } else {
+        "leave out seconds, a year, a zone, a command, and spaces in lists"
+    };
+    let what =
+        format_args!("{count} field{plural} instead of 5 (minute, hour, day of month, month, day of week): {advice}");
+    CrontabError::new(text, text, what)
+}
+
+/// Returns the error for a text whose days of the month do not exist in any of its months, or never fall on its days of
+/// the week.
+#[cold]
+pub(super) fn never_comes(text: &str, day_of_month_comes: bool) -> CrontabError {
+    let list = |field: Field| lists(text).nth(field as usize).unwrap_or_default();
+    let day = list(Field::DayOfMonth);
+    let other = if day_of_month_comes { Field::DayOfWeek } else { Field::Month };
+    let ([quoted, with], on) = ([day, list(other)].map(Quoted::new), if day_of_month_comes { "on" } else { "in" });
+    let name = other.name();
+    let hint = if day_of_month_comes { "" } else { ": the last day of a month is `L`" };
+    let what = format_args!("day of month {quoted} never comes {on} {name} {with}{hint}");
+    CrontabError::in_field(text, day, what)
 }
