@@ -822,7 +822,8 @@ fn what_is_wrong_is_said_and_pointed_at() {
         (" @Midnight ", "` @Midnight `: no such nickname: did you mean `@midnight`?", "@Midnight"),
         (
             "@every 5m",
-            "`@every 5m`: no such nickname: there are @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly",
+            "`@every 5m`: no such nickname: there are @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly; `@reboot` \
+             is no time",
             "@every 5m",
         ),
     ] {

@@ -264,11 +264,7 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
         "leave out seconds, a year, a zone, a command, and spaces in lists\n",
     ),
     ("$S run --name j --every 'H * * * *' -- true", 64, "minute `H` can't be read: an item is `*`, `*/2`, `3`, "),
-    (
-        "$S run --name j --every @reboot -- true",
-        64,
-        "soloist: event `j`: `@reboot`: it means the start of the machine, not a time: run the task when your program starts\n",
-    ),
+    ("$S run --name j --every @reboot -- true", 64, "@daily, @midnight, @hourly; `@reboot` is no time\n"),
     (
         "$S run --name j --every '*/5 * * * *' --hold-at-least 5m -- true",
         64,
