@@ -4,7 +4,7 @@
 use std::mem;
 use std::sync::Arc;
 
-use chrono::{DateTime, SubsecRound};
+use chrono::DateTime;
 
 use super::next_attempt::{AwaitedPart, FailedAttempt, RetryWait, TaskStart};
 use crate::base::{catch_panic::contain, error::BoxError};
@@ -154,7 +154,7 @@ impl<'a> ActiveRun<'a> {
         }
         let is_prepared = self.prepare();
         let began = clock.moment();
-        self.start = (began, clock.now().round_subsecs(3));
+        self.start = (began, clock.now());
         // The lease may have ended, because observers, hooks or the wait for a thread took too long.
         if self.note_loss(began) || !is_prepared {
             return self.follow_up();

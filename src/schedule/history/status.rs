@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::slice;
 use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, SubsecRound, Utc};
 
 use super::differing_timetable::OtherTimetable;
 use super::logged_run::LoggedRun;
@@ -253,8 +253,11 @@ pub(crate) fn waiting_for(event: &Definition) -> Result<Vec<Holder>, MutexError>
 }
 
 impl EventStatus {
-    fn new(event: &Definition, seen: SeenRuns, at: DateTime<Utc>) -> Self {
+    fn new(event: &Definition, mut seen: SeenRuns, at: DateTime<Utc>) -> Self {
         let next = event.starts(at).next();
+        let ended = seen.last.iter_mut().chain(&mut seen.last_success).map(|run| &mut run.started);
+        let starts = seen.running.iter_mut().map(|run| &mut run.since).chain(ended);
+        starts.for_each(|start| *start = start.round_subsecs(3));
         let SeenRuns { running, last, last_success, failures, last_skip, difference } = seen;
         Self {
             name: Arc::clone(&event.name),
