@@ -24,6 +24,9 @@ use crate::store::event_mutex::description::Scope;
 use crate::store::event_mutex::held::{Held, Names};
 use crate::time::clock::{Clock, shown::HumanDuration, shown::for_people, wall_plus};
 
+/// The name of the application, unless the user names one.
+const DEFAULT_APPLICATION: &str = "soloist";
+
 const NO_RUNS: &str =
     "no run is on record: `soloist run --log 20` keeps the last 20 runs, and so does `with_run_log(20)` of a schedule";
 const NO_RUNS_OF_IT: &str = "no run of this event is on record: `log` without a name lists the events that have a log";
@@ -104,7 +107,7 @@ fn in_memory() -> CommandFailure {
 /// `locks` and reports show no application.
 pub(super) fn named(schedule: Schedule, arguments: &ArgMatches) -> Result<Schedule, PauseError> {
     match arguments.get_one::<String>("schedule") {
-        None => schedule.paused_as("soloist".into()),
+        None => schedule.paused_as(DEFAULT_APPLICATION.into()),
         Some(name) => schedule.named(name.as_str()),
     }
 }
@@ -243,12 +246,28 @@ fn pause(schedule: &Schedule, event: Option<&str>, arguments: &ArgMatches) -> An
         let message = format!("{} is a time, and no event: write `pause --for {event}`", Quoted::new(event));
         return Err(CommandFailure::usage(message));
     }
+    let typed = arguments.get_raw("for").and_then(|mut values| values.next()?.to_str()).unwrap_or_default();
+    let time = event.map(|unit| format!("{typed} {unit}")).filter(|time| parse_duration(time).is_ok());
+    if let Some(time) = time {
+        return Err(CommandFailure::usage(format!("a time with a space needs quotes: write `--for '{time}'`")));
+    }
     match event {
         None => schedule.pause(until, why)?,
         Some(event) => schedule.pause_event(event, until, why)?,
     }
     let (what, until) = (pause_target(schedule, event), for_people(until));
-    Ok(CommandAnswer::text(format!("{what} is paused until {until}; `resume` ends the pause")))
+    let of_event = event.map_or_else(String::new, |event| format!(" {}", OneLine(event)));
+    Ok(CommandAnswer::text(format!("{what} is paused until {until}; `resume{of_event}` ends the pause")))
+}
+
+/// Returns the end of the message about a missing pause. Without a name of an application, the pause may belong to
+/// another one.
+fn other_application(schedule: &Schedule) -> &'static str {
+    if schedule.pause_name() == DEFAULT_APPLICATION {
+        "; another application is named by --schedule or SOLOIST_APP"
+    } else {
+        ""
+    }
 }
 
 /// Returns the schedule or the event of a pause, as a text. The text always names the schedule, because a pause stops
@@ -267,7 +286,8 @@ fn resume(schedule: &Schedule, event: Option<&str>) -> Answered {
     Ok(if was_paused {
         CommandAnswer::text(format!("{what} is resumed"))
     } else {
-        CommandAnswer::text(format!("{what} was not paused; `paused` lists the pauses")).with_code(FAILED)
+        let other = other_application(schedule);
+        CommandAnswer::text(format!("{what} was not paused; `paused` lists the pauses{other}")).with_code(FAILED)
     })
 }
 
@@ -282,8 +302,8 @@ fn paused(schedule: &Schedule, event: Option<&str>) -> Answered {
     if pauses.is_empty() {
         let what = pause_target(schedule, event);
         return Ok(CommandAnswer::text(match event {
-            None => format!("nothing on {what} is paused"),
-            Some(_) => format!("{what} is not paused"),
+            None => format!("nothing on {what} is paused{}", other_application(schedule)),
+            Some(_) => format!("{what} is not paused{}", other_application(schedule)),
         })
         .with_code(FAILED));
     }

@@ -10,7 +10,6 @@
 //!
 //! Filters and pauses are checked before a request is made. `ARCHITECTURE.md` follows one run.
 
-use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::thread::{self, Scope};
 
@@ -30,7 +29,7 @@ mod store_request;
 mod claims_of_others;
 mod workers;
 
-use claims_of_others::claims_of_others;
+use claims_of_others::ClaimsOfOthers;
 use in_background::{PlannedRuns, run_in_background};
 use queue_wait::refuse_or_queue;
 use store_request::{PendingRun, StoreRequest};
@@ -118,9 +117,9 @@ fn loops_of<'a>(planned: &'a [PlannedRun<'a>]) -> Vec<Vec<&'a PlannedRun<'a>>> {
 /// next admission, if the next run needs no check before its admission, and if both runs use one store. Otherwise the
 /// release is a separate request.
 fn run_in_order<'scope, 'a: 'scope>(planned: &[&'a PlannedRun<'a>], scope: &'scope Scope<'scope, '_>) {
-    let (mut request, mut taken) = (StoreRequest::default(), BTreeMap::new());
+    let (mut request, mut taken) = (StoreRequest::default(), ClaimsOfOthers::default());
     for (at, &run) in planned.iter().enumerate() {
-        let claimed = taken.remove(&at);
+        let claimed = taken.claims.remove(&at);
         // Filters are called, and pauses are read, after the release of the run before.
         let joins_release = claimed.is_none() && run.asks_store && !run.needs_check() && request.may_include(run);
         if !joins_release {
@@ -142,9 +141,9 @@ fn run_in_order<'scope, 'a: 'scope>(planned: &[&'a PlannedRun<'a>], scope: &'sco
             refuse_or_queue(pending, reason, scope);
         }
         if is_lost {
-            taken = claims_of_others(at, run, planned);
+            taken.read_after_a_loss(run, at, planned);
         } else if is_asked {
-            taken.clear(); // The run may have taken long, so the claims are read again later.
+            taken = ClaimsOfOthers::default(); // The run may have taken long, so the claims are read again later.
         }
     }
     request.ask();

@@ -388,6 +388,13 @@ impl TimetableSpec {
                  minute of these days (`{crontab}`), add `every_minute()`"
             ));
         }
+        // A method has set the date on purpose, so a date that never comes is an error, even if days of the week are set.
+        if !crontab.day_of_month_comes() {
+            let method = self.field(Field::DayOfMonth).map_or("days_of_month(..)", |field| field.method);
+            return Err(format!(
+                "`{method}`: this day never comes in these months: the end of a month is `last_day_of_month(..)`"
+            ));
+        }
         Ok(crontab)
     }
 

@@ -57,13 +57,13 @@ fn assert_each_ran_once(report: &Report, events: usize, taken: Taken) {
 }
 
 #[test]
-fn a_server_that_loses_reads_the_next_hundred_claims() {
+fn a_server_that_loses_again_and_again_reads_more_claims_each_time() {
     let (store, all) = (Scripted::fleet(), |_| true);
     run_elsewhere(&store, 250, all);
     let before = store.admissions().len();
     assert_each_ran_once(&run_here(&store, 250), 250, all);
-    assert_eq!(store.admissions()[before..], [1; 3]);
-    assert_eq!(store.reads(), [100, 100, 47]);
+    assert_eq!(store.admissions()[before..], [1; 4]);
+    assert_eq!(store.reads(), [10, 100, 100, 36]);
 }
 
 #[test]

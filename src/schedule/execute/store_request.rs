@@ -66,11 +66,12 @@ impl<'a> PendingRun<'a> {
 #[derive(Default)]
 pub(super) struct StoreRequest<'a> {
     batch: Batch,
-    /// The run of each release in the batch.
-    releasing: Vec<ActiveRun<'a>>,
+    /// The run of each release in the batch. `None`: the release of a claim whose task did not start. No run waits for
+    /// the answer to such a release.
+    releasing: Vec<Option<ActiveRun<'a>>>,
     /// The runs that request an admission.
     admitting: Vec<PendingRun<'a>>,
-    /// The releases of granted leases and claims that no run uses.
+    /// The releases of leases and claims that the store has just granted, but that no run uses.
     unused: Batch,
     /// One of the runs: the request goes to the store of this run. `None`: the request is empty.
     of: Option<&'a PlannedRun<'a>>,
@@ -125,14 +126,15 @@ impl<'a> StoreRequest<'a> {
             && !ended.held.is_inherited()
         {
             self.of = Some(ended.planned);
-            self.unused.release(claim.clone());
+            self.batch.release(claim.clone());
+            self.releasing.push(None);
         }
         match lease {
             None => ended.conclude(None),
             Some((lease, minimum_hold)) => {
                 self.of = Some(ended.planned);
                 self.batch.add_release(lease, minimum_hold.filter(|_| !ended.is_unused()));
-                self.releasing.push(ended);
+                self.releasing.push(Some(ended));
             }
         }
     }
@@ -186,9 +188,14 @@ impl<'a> StoreRequest<'a> {
 
     /// Records the results of the released runs.
     fn conclude_releases(&mut self) {
-        for (at, mut run) in self.releasing.drain(..).enumerate() {
-            let release = run.span.in_scope(|| self.batch.take_release(at));
-            run.conclude(Some(release));
+        for (at, run) in self.releasing.drain(..).enumerate() {
+            match run {
+                Some(mut run) => {
+                    let release = run.span.in_scope(|| self.batch.take_release(at));
+                    run.conclude(Some(release));
+                }
+                None => drop(self.batch.take_release(at)),
+            }
         }
     }
 }

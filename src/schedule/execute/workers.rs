@@ -150,7 +150,7 @@ impl<'scope, 'a: 'scope> Pool<'scope, '_, 'a> {
     fn work(self: &Arc<Self>) {
         for mut run in &self.queued {
             self.idle.fetch_sub(1, SeqCst);
-            self.grow();
+            let _ = contain(|| self.grow()); // A subscriber of `tracing` may panic.
             run.perform();
             self.idle.fetch_add(1, SeqCst); // Before `send`, because the loop may then queue a run at once.
             let _ = self.performed.send(run); // The loop has the receiver, unless it panicked.

@@ -189,8 +189,8 @@ impl Schedule {
     /// that another server runs do not count. With `catch_up`, an occurrence counts only when it is due, however often
     /// a later tick tries to make up for it.
     ///
-    /// Each server counts its own skips. A loop writes the numbers of an event at most every ten seconds, and the rest
-    /// when it ends. `run_due` and similar methods write the numbers before they return. If a write fails, the numbers
+    /// Each server counts its own skips. A loop writes the numbers of an event at most every ten seconds, or with the next
+    /// run of the event, and the rest when it ends. `run_due` and similar methods write the numbers before they return. If a write fails, the numbers
     /// wait for a later write of the log. If only the answer to a write was lost, its numbers count twice. Numbers that a
     /// process has not written at its end are lost.
     ///

@@ -201,9 +201,10 @@ impl RunLogger {
         Arc::new(Self { store, clock, keep, state: PerProcess::new() })
     }
 
-    /// Returns the largest number of records of an event that wait: two records for each run that the log keeps.
+    /// Returns the largest number of records of an event that wait: two records for each run that the log keeps, but at
+    /// least a hundred.
     fn most_waiting(&self) -> usize {
-        2 * self.keep
+        BATCH_SIZE.max(2 * self.keep)
     }
 
     fn post(self: &Arc<Self>, mut state: MutexGuard<'_, LoggerState>, record: RunRecord) {
@@ -264,12 +265,12 @@ impl RunLogger {
             state.attempts += 1;
             let failed_before = mem::replace(&mut state.failure, answer.err());
             let Some(error) = state.failure.clone() else { continue };
-            // A log may have been locked for a moment, so only the second failure sets the work of its event aside.
-            let is_set_aside = failed_before.is_some() && !error.is_outage();
             for (event, left) in work.into_iter().filter(|(_, left)| !left.is_done()) {
                 let queue = state.queue(&event);
+                // A log may have been locked for a moment, so only the second failure sets the records of its event
+                // aside. Numbers of skips need no second try, because they can wait.
+                queue.is_set_aside = !error.is_outage() && (failed_before.is_some() || left.records.is_empty());
                 queue.put_back(left, self.most_waiting());
-                queue.is_set_aside = is_set_aside;
             }
             self.changed().notify_all();
             // The error is not sent to `tracing` while the process exits, because a subscriber may wait for a lock that
@@ -362,7 +363,7 @@ impl RunLogger {
         drop(self.changed().wait_timeout_while(state, left, goes_on));
     }
 
-    /// Returns the error of the last write, if it failed, or if it takes too long. Call this after
+    /// Returns the error of the last write, if it left records, or if it takes too long. Call this after
     /// [`finish`](Self::finish).
     #[cfg(feature = "cli")]
     pub(in crate::schedule) fn failure(&self) -> Option<MutexError> {
@@ -371,7 +372,8 @@ impl RunLogger {
             let why = format!("it was not written within {}", ExactDuration(LAST_WRITES));
             MutexError::unavailable(WRITE_LOG, why)
         };
-        state.failure.clone().or_else(|| state.has_work().then(is_late))
+        let has_records = state.queues.values().any(|queue| !queue.work.records.is_empty());
+        state.failure.clone().filter(|_| has_records).or_else(|| state.has_work().then(is_late))
     }
 
     /// Notes the thread that performs the next attempt of the run.

@@ -96,8 +96,8 @@ fn read_item(field: Field, item: &str) -> Result<FieldSet, BadPart<'_>> {
     let ends = range.split_once('-');
     let (low, high) = match ends {
         _ if range == "*" => field.ends(),
-        Some((low, high)) => (read_number(field, low)?, read_number(field, high)?),
-        None => [read_number(field, range)?; 2].into(),
+        Some((low, high)) => (read_number(field, item, low)?, read_number(field, item, high)?),
+        None => [read_number(field, item, range)?; 2].into(),
     };
     // A range of days may end with Sunday, as in cronie. Unlike in cronie, such a range may also have a step.
     let high = if field == Field::DayOfWeek && high == 0 && low > 0 { 7 } else { high };
@@ -135,7 +135,7 @@ fn read_calendar_day(field: Field, item: &str) -> Option<CalendarDay> {
             before_last.or(nearest.map(CalendarDay::WeekdayNearest))
         }
         Field::DayOfWeek => {
-            let day_of_week = |day| read_number(field, day).ok().map(|day| day % 7);
+            let day_of_week = |day| read_number(field, item, day).ok().map(|day| day % 7);
             match item.split_once('#') {
                 Some((day, nth)) => {
                     let nth = digits(nth).filter(|nth| (1..=5).contains(nth))?;
@@ -148,8 +148,8 @@ fn read_calendar_day(field: Field, item: &str) -> Option<CalendarDay> {
     }
 }
 
-/// Parses a number of the field, or a name for such a number.
-fn read_number(field: Field, text: &str) -> Result<u32, BadPart<'_>> {
+/// Parses `text`, a number of the field in `item`, or a name for such a number.
+fn read_number<'a>(field: Field, item: &'a str, text: &'a str) -> Result<u32, BadPart<'a>> {
     let (first, last) = field.ends();
     match digits(text) {
         Some(number) if (first..=last).contains(&number) => return Ok(number),
@@ -161,7 +161,7 @@ fn read_number(field: Field, text: &str) -> Result<u32, BadPart<'_>> {
         Field::DayOfWeek => text.parse().ok().map(|day: Weekday| day.num_days_from_sunday()),
         _ => None,
     };
-    number.ok_or_else(|| BadPart::unreadable(field, text))
+    number.ok_or_else(|| BadPart::unreadable(field, item))
 }
 
 /// Parses a number. A number that is too large for the type becomes the largest number of the type, which is outside of

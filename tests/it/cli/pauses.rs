@@ -44,7 +44,7 @@ fn a_pause_of_one_event_stops_no_other(place: &Place) {
     let said = succeeds(place.soloist("pause a --why").arg("it is broken")).printed;
     assert!(
         said.starts_with("a of the schedule soloist is paused until ")
-            && said.ends_with(" UTC; `resume` ends the pause\n"),
+            && said.ends_with(" UTC; `resume a` ends the pause\n"),
         "{said}"
     );
     answer(&mut line_of(place, "a", "-v")).exits_with(CONFLICT).says("paused by ").says(": it is broken");
@@ -54,7 +54,7 @@ fn a_pause_of_one_event_stops_no_other(place: &Place) {
         .says("b of the schedule soloist was not paused; `paused` lists the pauses");
     assert_eq!(
         answer(&mut place.soloist("resume")).exits_with(1).printed,
-        "the schedule soloist was not paused; `paused` lists the pauses\n"
+        "the schedule soloist was not paused; `paused` lists the pauses; another application is named by --schedule or SOLOIST_APP\n"
     );
     answer(&mut line_of(place, "a", "")).exits_with(CONFLICT);
     succeeds(&mut place.soloist("paused")).says("a of the schedule soloist is paused by ");
@@ -127,15 +127,21 @@ fn who_is_paused_by_whom_until_when_and_why_is_told() {
     let place = Place::new().used();
     let tells = |words: &str| succeeds(&mut place.soloist(words)).printed;
     let denies = |words: &str| answer(&mut place.soloist(words)).exits_with(1).printed;
-    assert_eq!(denies("paused"), "nothing on the schedule soloist is paused\n");
-    assert_eq!(denies("paused a"), "a of the schedule soloist is not paused\n");
+    assert_eq!(
+        denies("paused"),
+        "nothing on the schedule soloist is paused; another application is named by --schedule or SOLOIST_APP\n"
+    );
+    assert_eq!(
+        denies("paused a"),
+        "a of the schedule soloist is not paused; another application is named by --schedule or SOLOIST_APP\n"
+    );
 
     let pausing = start(place.soloist("pause a --for 2h --why").arg("it is broken"));
     let pid = pausing.id();
     let promised = pausing.ended().exits_with(0).printed;
     let until = promised
         .strip_prefix("a of the schedule soloist is paused until ")
-        .and_then(|rest| rest.strip_suffix("; `resume` ends the pause\n"));
+        .and_then(|rest| rest.strip_suffix("; `resume a` ends the pause\n"));
     let until = until.expect(&promised);
     let one = tells("paused a");
     // The store rounds the end of a pause up; the message does not.
@@ -143,7 +149,10 @@ fn who_is_paused_by_whom_until_when_and_why_is_told() {
     assert!(one.starts_with("a of the schedule soloist is paused by ") && one.contains(&of), "{one}");
     assert!(until.ends_with(" UTC") && one.ends_with(" UTC: it is broken\n"), "{one}");
     assert_eq!(tells("paused"), one, "each event that is paused is listed");
-    assert_eq!(denies("paused b"), "b of the schedule soloist is not paused\n");
+    assert_eq!(
+        denies("paused b"),
+        "b of the schedule soloist is not paused; another application is named by --schedule or SOLOIST_APP\n"
+    );
 
     succeeds(&mut place.soloist("pause --for 36h"));
     let both = tells("paused");

@@ -12,7 +12,7 @@ fn refused(event: impl FnOnce(Event) -> Event, why: &str) {
 const MINUTE: Duration = Duration::from_secs(60);
 
 #[test]
-fn a_retry_needs_a_number_and_a_time_and_each_once() {
+fn a_retry_needs_a_number_and_a_time_and_is_set_once() {
     refused(|event| event.hourly().retry(Retry::times(0).after(SECOND)), "`Retry::times(0)`: use 1 to 1000");
     refused(|event| event.hourly().retry(Retry::times(1001).after(SECOND)), "`Retry::times(1001)`: use 1 to 1000");
     refused(|event| event.hourly().retry(Retry::times(3).after(Duration::ZERO)), "`after(0s)`: use 1ms to ten years");

@@ -397,8 +397,11 @@ fn what_no_crontab_can_say_is_refused_by_name() {
         ),
         (
             event().yearly_on(Month::February, 30, "02:30"),
-            "`at 02:30, on day 30 of the month, in February` is never due between the years 1970 and 2100: change a part of it, or \
-             leave a part out",
+            "`yearly_on(..)`: this day never comes in these months: the end of a month is `last_day_of_month(..)`",
+        ),
+        (
+            event().mondays().yearly_on(Month::June, 31, "02:30"),
+            "`yearly_on(..)`: this day never comes in these months: the end of a month is `last_day_of_month(..)`",
         ),
         (
             event().every_hours(0),
