@@ -1,9 +1,16 @@
 //! Zombies: processes that have ended, but that their parent has not reaped yet.
 
+#[cfg(target_os = "linux")]
+use std::collections::HashSet;
+
 use rustix::process::Pid;
 
 #[cfg(target_os = "linux")]
 use crate::base::process_stat::{ProcessStat, processes};
+
+/// The highest number of scans. A scan is repeated if a listed process ended during the scan.
+#[cfg(target_os = "linux")]
+const MOST_SCANS: u32 = 10;
 
 /// The zombies of a process group. Their parent may never reap them: in a container, the process that adopts orphans
 /// often reaps nothing. So a group that has only zombies counts as ended.
@@ -35,22 +42,37 @@ impl Zombies {
 }
 
 /// Returns the processes of this group if all are zombies. `None`: a process of the group lives, or the answer is
-/// unknown. It is unknown if a listed process ended before it was read: it may have started another process of the group.
-/// It is also unknown if `/proc` does not show process 1, because then `/proc` may hide the processes of other users.
+/// unknown. It is unknown if a listed process ended during each scan. It is also unknown if `/proc` does not show
+/// process 1, because then `/proc` may hide the processes of other users.
 #[cfg(target_os = "linux")]
 fn if_all_are_zombies(group: Pid) -> Option<Vec<u32>> {
     ProcessStat::read(1)?;
-    let mut zombies = Vec::new();
-    for id in processes().ok()? {
-        let process = ProcessStat::read(id)?;
-        if process.group == group.as_raw_pid() {
-            if process.lives {
-                return None;
+    let (mut zombies, mut known) = (Vec::new(), HashSet::new());
+    for _ in 0..MOST_SCANS {
+        let mut all_are_known = true;
+        for id in processes().ok()? {
+            if known.contains(&id) {
+                continue;
             }
-            zombies.push(id);
+            // The process `id` ended after it was listed. If it belonged to the group, it may have started another
+            // process, so `/proc` is scanned again.
+            let Some(process) = ProcessStat::read(id) else {
+                all_are_known = false;
+                continue;
+            };
+            known.insert(id);
+            if process.group == group.as_raw_pid() {
+                if process.lives {
+                    return None;
+                }
+                zombies.push(id);
+            }
+        }
+        if all_are_known {
+            return Some(zombies);
         }
     }
-    Some(zombies)
+    None
 }
 
 #[cfg(all(test, target_os = "linux"))]
