@@ -325,6 +325,11 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
         0,
         "soloist: j: the run is not in the log: ",
     ),
+    (
+        "$S run --name j --log 5 -- true; for f in store/*.runs; do rm $f; mkdir $f; done; $S pause j >log; $S run --name j --log 5 -- true",
+        1,
+        "",
+    ),
     ("$S run --name j --log 0 -- true", 64, "0 is not in 1..=1000"),
     (
         "$S run --name j --term 1s -- true",
