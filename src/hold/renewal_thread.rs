@@ -22,7 +22,7 @@ use crate::observe::notice::{About, Step};
 use crate::observe::tell::{notice_queue::NoticeQueue, notice_queue::Posted, trace};
 use crate::outcome::run_record::RunId;
 use crate::store::described_store::{Store, read_each};
-use crate::store::event_mutex::{attempted_extension, batch::Slot};
+use crate::store::event_mutex::{attempted_extension, batch::Slot, description::Scope};
 use crate::time::clock::{Clock, Waiting};
 use crate::time::{clock::manual::Wake, clock::moment::Moment};
 
@@ -48,6 +48,9 @@ pub(crate) struct RenewalThread {
 /// An entry of the list of renewal threads, with the values that identify the thread.
 struct KnownThread {
     store: StoreId,
+    /// The scope is compared, too, because a new store can get the identity of a dropped store whose renewal thread
+    /// still exists.
+    scope: Scope,
     clock: Clock,
     thread: Weak<RenewalThread>,
 }
@@ -59,7 +62,8 @@ impl RenewalThread {
     /// Returns the renewal thread of this store. The value lives until its last reference is dropped and its thread has
     /// ended.
     pub(crate) fn of(store: &Store, clock: &Clock) -> Arc<Self> {
-        let is_it = |known: &&KnownThread| known.store == store.id && known.clock.is_same(clock);
+        let is_it =
+            |known: &&KnownThread| known.store == store.id && known.scope == store.scope && known.clock.is_same(clock);
         let mut known = lock(RENEWAL_THREADS.get());
         // The search begins with the newest thread, because the threads of dropped stores live on for a few seconds.
         if let Some(found) = known.iter().rev().filter(is_it).find_map(|known| known.thread.upgrade()) {
@@ -76,7 +80,7 @@ impl RenewalThread {
         process_exit::register(Arc::downgrade(&renewal_thread) as _);
         known.retain(|known| known.thread.strong_count() > 0);
         let thread = Arc::downgrade(&renewal_thread);
-        known.push(KnownThread { store: store.id, clock: clock.clone(), thread });
+        known.push(KnownThread { store: store.id, scope: store.scope, clock: clock.clone(), thread });
         renewal_thread
     }
 

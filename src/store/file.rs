@@ -426,7 +426,9 @@ impl FileMutexBuilder {
     ///
     /// The errors of [`FileMutex::in_dir`].
     pub fn open(self) -> Result<FileMutex, MutexError> {
-        let Self { path: dir, clock, network } = self;
+        let Self { path, clock, network } = self;
+        // Without a `.` or a slash at its end, so that a symbolic link there is seen as one.
+        let dir: PathBuf = path.components().collect();
         let opened = if dir.is_absolute() {
             Directory::open_or_make(&dir, network)
         } else {

@@ -30,7 +30,11 @@ impl ServerAddress for Address {
         let options = Opts::from_url(&format!("mysql:{}?{}", url.place, url.left()))
             .map_err(|_| url.wrong(url.not_well_formed()))?;
         let has_no = |part: Option<&str>| part.is_none_or(str::is_empty);
-        url.refuse_if(has_no(options.user()) || has_no(options.db_name()), url.not_well_formed())?;
+        // The driver ignores what follows a second slash.
+        let has_more = url.place.trim_start_matches('/').matches('/').count() > 1;
+        url.refuse_if(has_more || has_no(options.user()) || has_no(options.db_name()), url.not_well_formed())?;
+        let is_relative = options.socket().is_some_and(|path| !path.starts_with('/'));
+        url.refuse_if(is_relative, "has a socket that is no absolute path: write ?socket=/run/mysqld/mysqld.sock")?;
         url.refuse_if(
             options.ip_or_hostname().contains(','),
             "names several hosts, and this store uses one: name one",
@@ -105,6 +109,11 @@ mod tests {
             ("mysql://h/app", form),
             ("mysql://u:secret@h", form),
             ("mysql://u:p@q/secret@h/app", character),
+            ("mysql://u:p@h/app/secret", form),
+            (
+                "mysql://u:p@h/app?socket=secret",
+                "has a socket that is no absolute path: write ?socket=/run/mysqld/mysqld.sock",
+            ),
             ("mysql://u:secret@h1,h2/app", "names several hosts, and this store uses one: name one"),
             ("mysql://u:p@h/app?prefix=secret", unknown),
             ("mysql://u:p@h/app?pass=secret", unknown),

@@ -9,10 +9,11 @@ use crate::store::server::server_url::{ServerAddress, ServerUrl, host_and_port, 
 
 const NO_PATH: &str = "has no path, or something before it: write redis+unix:///run/redis.sock";
 
-const NO_PRIMARY: &str = "has no name of a primary: write redis+sentinel://host1,host2/NAME";
+const NO_PRIMARY: &str =
+    "has no name of a primary: write redis+sentinel://host1,host2/NAME, with letters, digits, dots, - and _ in NAME";
 
-const NO_PASSWORD: &str = "has a user and no password: write redis://user:password@host, or redis://:password@host without a \
-                           user";
+const NO_PASSWORD: &str = "has a user and no password: write redis://user:password@host, or ?user=USER&pass=PASSWORD for a \
+                           socket; without a user, redis://:password@host";
 
 const SEVERAL_HOSTS: &str =
     "names several hosts: write redis+sentinel://host1,host2/NAME or redis+cluster://host1,host2";
@@ -58,7 +59,9 @@ impl ServerAddress for Address {
                 url.refuse_others(&["prefix", "timeout", "wait", "sentinel_user", "sentinel_password"], &[])?;
                 let (hosts, path) = split_hosts(url, 26379)?;
                 let (name, database) = path.split_once('/').unwrap_or((path, ""));
-                url.refuse_if(name.is_empty(), NO_PRIMARY)?;
+                let is_plain = name.chars().all(|char| char.is_ascii_alphanumeric() || ".-_".contains(char));
+                let is_number = name.bytes().all(|byte| byte.is_ascii_digit()); // A database, and no name before it.
+                url.refuse_if(is_number || !is_plain, NO_PRIMARY)?;
                 let topology = Topology::Sentinel { primary: name.to_owned(), login };
                 (hosts.iter().map(|host| format!("redis://{host}/{database}")).collect(), Some(topology))
             }
@@ -73,7 +76,7 @@ impl ServerAddress for Address {
                 url.refuse_others(&["prefix", "timeout", "wait"], &["db", "user", "pass"])?;
                 let path = url.place.strip_prefix("//").unwrap_or(url.place);
                 url.refuse_if(!path.starts_with('/'), NO_PATH)?;
-                (vec![format!("redis+unix:{path}?{}", url.left())], None)
+                (vec![format!("redis+unix://{path}?{}", url.left())], None)
             }
             _ => {
                 url.refuse_others(&["prefix", "timeout", "wait"], &[])?;
@@ -87,6 +90,7 @@ impl ServerAddress for Address {
         let servers = servers.into_iter().map(read).collect::<Result<Vec<ConnectionInfo>, _>>()?;
         let login = servers.first().map(|server| server.redis_settings().clone()).unwrap_or_default();
         url.refuse_if(login.username().is_some() && login.password().is_none(), NO_PASSWORD)?;
+        url.refuse_if(login.db() < 0, url.not_well_formed())?;
         let servers = servers.iter().map(|server| server.addr().clone()).collect();
         Ok(Self { topology, servers, login, is_encrypted, replicas })
     }
@@ -164,7 +168,10 @@ mod tests {
         let login = &address.login;
         assert_eq!((login.username(), login.password()), (Some("u"), Some("p")));
         assert_eq!(address.to_string(), "redis+unix:///run/redis.sock?db=2");
-        assert_eq!(read("redis+unix:/run/redis.sock?db=2"), "redis+unix:///run/redis.sock?db=2");
+        for slashes in ["/", "///", "////"] {
+            let url = format!("redis+unix:{slashes}run/redis.sock?db=2");
+            assert!(read(&url).ends_with("/run/redis.sock?db=2"), "{url}: {}", read(&url));
+        }
         assert_eq!(read("redis://:secret@[::1]"), "redis://[::1]:6379/0");
         assert_eq!(read("REDIS://localhost"), "redis://localhost:6379/0");
     }
@@ -246,6 +253,10 @@ mod tests {
             ),
             ("redis+sentinel://u:secret@a,u:secret@b/main", character),
             ("redis+sentinel://u:secret@h", NO_PRIMARY),
+            ("redis+sentinel://h/0", NO_PRIMARY),
+            ("redis+sentinel://h/my%20main", NO_PRIMARY),
+            ("redis://h/-1", form),
+            ("redis+unix:/run/r?db=-1", form),
             ("redis://:se;cret@h:6379;prefix=secret", character),
             ("redis://h?prefix=secret;timeout=2s", character),
             ("redis://h?prefix=a?secret", character),

@@ -108,7 +108,7 @@ fn advice(code: &str, details: &str) -> Option<&'static str> {
     let says = |known: &str| code == known || details.contains(&format!("-{known} "));
     if details.starts_with(NO_ROOM) {
         Some("raise maxclients, or let fewer clients connect")
-    } else if details.starts_with(UNKNOWN) {
+    } else if details.starts_with(UNKNOWN) || details.starts_with("AUTH <password> called") {
         Some(
             "is it a redis server, 6.2 or newer? a Sentinel needs redis+sentinel://HOST/NAME; a proxy that refuses commands can't be used",
         )

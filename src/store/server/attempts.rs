@@ -187,7 +187,8 @@ impl<E: Engine> Server<E> {
                 AskAgain::Now => may_retry && now() < until,
                 AskAgain::Never => may_retry && is_stale && now() < until,
             };
-            may_retry &= failure.retry == AskAgain::Later;
+            // An idle connection that was not asked anything costs no retry.
+            may_retry &= failure.retry == AskAgain::Later || (is_stale && !failure.may_have_happened);
             if !goes_on {
                 // If the last attempt timed out, or failed for such a reason again, an earlier failure says more: that
                 // the server had no room for another connection, or was starting.

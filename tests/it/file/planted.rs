@@ -209,12 +209,14 @@ fn a_directory_behind_a_link_that_somebody_else_planted_is_refused() {
     let (open, target) = (ground.dir("tmp", 0, 0, 0o1777), ground.dir("target", 0, 0, 0o755));
     let link = open.join("locks");
     ground.user(BOB).succeeds(&format!("ln -s {} \"$1\"", target.display()), &link);
-    let said = ground.root().does(&Order::Use(&link));
     let why = format!(
         "the path is a symbolic link of user {BOB}, who can let it lead elsewhere: check where it leads now, and give \
          the path of that directory"
     );
-    assert_eq!(said, format!("could not open the directory {}: {why}", link.display()));
+    for path in [link.clone(), link.join(""), link.join("."), link.join("./")] {
+        let said = ground.root().does(&Order::Use(&path));
+        assert_eq!(said, format!("could not open the directory {}: {why}", link.display()), "{path:?}");
+    }
     assert!(files(&target).is_empty());
 
     fs::remove_file(&link).unwrap();

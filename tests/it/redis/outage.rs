@@ -302,6 +302,20 @@ fn a_lease_that_another_had_before_is_told_of_though_its_release_is_asked_for_tw
     }
 }
 
+/// Ends a connection while it is idle, and cuts the request on the next connection.
+#[test]
+fn a_connection_that_ended_while_it_was_idle_costs_no_second_try() {
+    let server = Redis::start();
+    let proxy = Proxy::of(&server);
+    let mutex = RedisMutex::new(&proxy.url()).unwrap();
+    assert!(!mutex.exists(request("report").name()).unwrap());
+    proxy.cut();
+    thread::sleep(Duration::from_millis(100)); // the end of the connection arrives
+    proxy.fault_once(Fault::Cut);
+    assert!(mutex.create(&request("report")).unwrap().is_some());
+    assert_eq!(proxy.met(), 1, "the request was cut");
+}
+
 #[test]
 fn a_call_waits_for_a_server_that_is_restarted_also_where_it_was_interrupted() {
     let (server, diary) = (Redis::with("appendonly yes"), Diary::default());

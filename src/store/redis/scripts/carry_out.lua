@@ -43,7 +43,8 @@ local answer = { now }
 local late = (now < args[1] or now >= args[2])
   and redis.error_reply('LATE the deadline of the call has passed, or the clock was set back')
 
--- The text at each key, or false. A list or a hash reads as false, too: its name is not held, but can't be taken, either.
+-- The text at each key, or false. A list or a hash reads as false, too. Such a name can't be taken, and as an excluding
+-- name it counts as held.
 local entries = {}
 for first = 1, #keys, 1000 do
   local found = call('MGET', unpack(keys, first, math.min(first + 999, #keys)))
@@ -147,8 +148,13 @@ while arg < #args do
   local excluding, excluding_key, claim_key, lease_key
   for which = 1, exclusions do
     at = at + 1
-    if entries[keys[at]] and not excluding then
-      excluding, excluding_key = which, keys[at]
+    local key = keys[at]
+    -- PTTL is -2 only for a missing key.
+    if not entries[key] and call('PTTL', key) ~= -2 then
+      entries[key] = 'no text at ' .. key
+    end
+    if entries[key] and not excluding then
+      excluding, excluding_key = which, key
     end
   end
   if claim_term ~= '0' then
