@@ -312,7 +312,8 @@ impl Holder {
         self.0.since
     }
 
-    /// Returns the deadline of the lease, on the store's clock. A lease that is extended lasts longer. A lease with a
+    /// Returns the deadline of the lease at the time of this answer, on the store's clock. An
+    /// [extension](crate::EventMutex::extend) moves the deadline that the store returns. A lease with a
     /// [`lifeline`](crate::EventMutex::lifeline) may last longer, too. If the holder [has ended](Self::has_ended), the
     /// deadline has no meaning.
     pub fn until(&self) -> DateTime<Utc> {

@@ -250,9 +250,10 @@ pub trait EventMutex: fmt::Debug + Send + Sync {
     }
 
     /// Moves the deadline of each lease to one `term` from now. The new deadline can be later or earlier than the old
-    /// deadline. `Ok(false)` means that the owner does not hold the lease any more, and that nothing has changed. The
-    /// renewal thread renews all leases that have equal terms with one call. When a process exits, it calls this method
-    /// to shorten its leases. If you override this method, [`describe`](Self::describe) the store [with
+    /// deadline, and [`held`](Self::held) then returns it as the end of the [holder](crate::store::Holder::until).
+    /// `Ok(false)` means that the owner does not hold the lease any more, and that nothing has changed. The renewal
+    /// thread renews all leases that have equal terms with one call. When a process exits, it calls this method to
+    /// shorten its leases. If you override this method, [`describe`](Self::describe) the store [with
     /// extension](Description::with_extension).
     ///
     /// The default is [`MutexError::unsupported`].
