@@ -570,6 +570,7 @@ fn while_the_store_is_out_only_what_does_not_mind_a_pause_runs_and_the_tick_wait
 #[test]
 fn a_store_of_three_methods_can_be_paused_and_says_what_it_can_t_do() {
     let schedule = server(Scripted::default().three_methods(), [event("e")]);
+    assert!(!schedule.resume().unwrap(), "it was not paused");
     schedule.pause(Utc::now() + HOUR, "").unwrap();
     let report = schedule.run_due(noon());
     assert!(paused(&report, "e").is_none() && !report.is_failure());

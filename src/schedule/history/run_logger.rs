@@ -268,8 +268,10 @@ impl RunLogger {
             for (event, left) in work.into_iter().filter(|(_, left)| !left.is_done()) {
                 let queue = state.queue(&event);
                 // A log may have been locked for a moment, so only the second failure sets the records of its event
-                // aside. Numbers of skips need no second try, because they can wait.
-                queue.is_set_aside = !error.is_outage() && (failed_before.is_some() || left.records.is_empty());
+                // aside. Records that came meanwhile are tried, too. Numbers of skips need no second try, because they
+                // can wait.
+                let has_been_tried = failed_before.is_some() || left.records.is_empty();
+                queue.is_set_aside = !error.is_outage() && has_been_tried && queue.work.records.is_empty();
                 queue.put_back(left, self.most_waiting());
             }
             self.changed().notify_all();

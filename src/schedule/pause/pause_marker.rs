@@ -31,8 +31,10 @@ impl Schedule {
     /// Ends the pause with this marker. `false`: there was no pause.
     pub(super) fn end_pause(&self, mark: &MutexName) -> Result<bool, PauseError> {
         let was_paused = match self.store.mutex.break_lease(mark) {
-            Err(error) if error.is_unsupported() && self.find_pause(mark)?.is_none() => false,
-            Err(error) if error.is_unsupported() => return Err(PauseError::CannotEnd),
+            Err(error) if error.is_unsupported() => match self.find_pause(mark)? {
+                Some(_) => return Err(PauseError::CannotEnd),
+                None => false,
+            },
             held => held?.is_some(),
         };
         if was_paused {
