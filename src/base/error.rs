@@ -173,6 +173,12 @@ impl MutexError {
         self.0.cause.as_deref()
     }
 
+    /// Returns the next step as the last words of a message, if the store did not answer. The causes of other errors
+    /// have their own next steps.
+    pub(crate) fn next_step(&self) -> &'static str {
+        if self.is_unavailable() { "; test the store with `soloist check`" } else { "" }
+    }
+
     /// Returns the fault of the store as the first words of a message.
     pub(crate) fn headline(&self) -> &'static str {
         match self.0.kind {

@@ -81,19 +81,25 @@ impl CommandFailure {
 
 impl From<MutexError> for CommandFailure {
     fn from(error: MutexError) -> Self {
-        Self::new(&error).with_code(STORE)
+        Self::saying(format_args!("{}{}", Chain(&error), error.next_step())).with_code(STORE)
     }
 }
 
 impl From<PauseError> for CommandFailure {
     fn from(error: PauseError) -> Self {
-        Self::new(&error).with_code(if matches!(error, PauseError::Store(_)) { STORE } else { USAGE })
+        match error {
+            PauseError::Store(error) => error.into(),
+            error => Self::usage(Chain(&error)),
+        }
     }
 }
 
 impl From<BackfillError> for CommandFailure {
     fn from(error: BackfillError) -> Self {
-        Self::new(&error).with_code(if matches!(error, BackfillError::Store(_)) { STORE } else { USAGE })
+        match error {
+            BackfillError::Store(error) => error.into(),
+            error => Self::usage(Chain(&error)),
+        }
     }
 }
 

@@ -311,7 +311,7 @@ fn paused(schedule: &Schedule, event: Option<&str>) -> Answered {
 }
 
 fn check(schedule: &Schedule) -> Answered {
-    let warnings = schedule.check()?;
+    let warnings = schedule.check().map_err(|error| CommandFailure::new(&error).with_code(STORE))?;
     if warnings.is_empty() {
         return Ok(CommandAnswer::text("the store answers, and nothing is wrong with it"));
     }

@@ -243,7 +243,9 @@ impl SkipReason {
                 f.write_str("another server, or an earlier tick, has taken this occurrence or period")
             }
             Self::RanElsewhere(Some(holder)) => write!(f, "taken by {holder}"),
-            Self::StoreUnavailable(error) => write!(f, "{}: {}", error.headline(), Chain(error)),
+            Self::StoreUnavailable(error) => {
+                write!(f, "{}: {}{}", error.headline(), Chain(error), error.next_step())
+            }
             Self::TooLate => f.write_str("too late: its claim window was over before it could be admitted"),
             Self::Paused(holder) => write!(f, "{}", Pause::by(holder.clone())),
             Self::ShuttingDown => f.write_str("the process is shutting down"),

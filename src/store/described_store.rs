@@ -40,7 +40,7 @@ impl Store {
     /// Reads which of these names are held. A panic of the store is an error.
     pub(crate) fn held(&self, names: Names<'_>) -> Result<Vec<Held>, MutexError> {
         let attempted = || match names {
-            Names::Each([first, ..]) => format!("read {first}"),
+            Names::Each([first, ..]) => format!("read {}", first.in_words()),
             _ => "read which names are held".to_owned(),
         };
         ask_store(attempted, || self.mutex.held(names))

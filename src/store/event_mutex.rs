@@ -487,7 +487,7 @@ pub(crate) fn extend_one<M: EventMutex + ?Sized>(mutex: &M, lease: &Lease, term:
 }
 
 pub(crate) fn attempted_extension(lease: &Lease) -> String {
-    format!("extend {}", lease.name())
+    format!("extend {}", lease.name().in_words())
 }
 
 /// Reads the excluding names and the claim, then acquires the lease, and then the claim. If the claim is not granted,

@@ -47,13 +47,13 @@ use std::iter;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::event_mutex::{EventMutex, create_by_admission, run_log::RunLog};
+use super::event_mutex::{EventMutex, attempted_extension, create_by_admission, run_log::RunLog};
 use crate::base::error::{MutexError, ask_store};
 use crate::base::lock::lock;
 use crate::lease::request::{Lease, LeaseRequest};
 use crate::lease::{name::MutexName, owner::Owner, term::Term};
 use crate::store::event_mutex::admission::{Admission, Admitted};
-use crate::store::event_mutex::batch::{Batch, Slot, answer_each, fill_each};
+use crate::store::event_mutex::batch::{Batch, Slot, answer_each, attempted_release, fill_each};
 use crate::store::event_mutex::description::{Description, Scope};
 use crate::store::event_mutex::held::{Held, Names};
 #[cfg(unix)]
@@ -321,7 +321,7 @@ impl FileMutex {
     /// Reads all states in the directory, and returns the held leases of `names`. A file that can't be used is left
     /// out.
     fn list(&self, names: Names<'_>) -> Result<Vec<Held>, MutexError> {
-        let failed = |error: FileError| error.while_trying_to("list", "leases");
+        let failed = |error: FileError| error.while_trying_to("list leases");
         let (deadline, mut held) = (lock_deadline(), Vec::new());
         for paths in self.paths_with(STATE).map_err(failed)? {
             match self.held_in(paths, deadline, names).map_err(failed) {
@@ -377,7 +377,7 @@ impl FileMutex {
             drop(life);
             released
         });
-        released.map_err(|error| error.while_trying_to("forget", lease.name()))
+        released.map_err(|error| error.while_trying_to(attempted_release(lease)))
     }
 
     fn renew(&self, lease: &Lease, term: Term, deadline: Moment) -> Result<bool, FileError> {
@@ -471,14 +471,14 @@ impl EventMutex for FileMutex {
         });
         let mut outage = releases.iter().find_map(Slot::outage).cloned();
         answer_each(admissions, &mut outage, Admission::attempted, |admission| {
-            self.admit(admission, deadline).map_err(|error| error.while_trying_to("admit", admission.name()))
+            self.admit(admission, deadline).map_err(|error| error.while_trying_to(admission.attempted()))
         });
     }
 
     fn extend(&self, leases: &mut [Slot<Lease, bool>], term: Term) {
         let deadline = lock_deadline();
         fill_each(leases, |lease| {
-            self.renew(lease, term, deadline).map_err(|error| error.while_trying_to("extend", lease.name()))
+            self.renew(lease, term, deadline).map_err(|error| error.while_trying_to(attempted_extension(lease)))
         });
     }
 
@@ -489,7 +489,9 @@ impl EventMutex for FileMutex {
         if !lease.name().is_lease() {
             return Ok(None);
         }
-        self.lend_life_file(lease).map(Some).map_err(|error| error.while_trying_to("make a lifeline for", lease.name()))
+        self.lend_life_file(lease)
+            .map(Some)
+            .map_err(|error| error.while_trying_to(format_args!("make a lifeline for {}", lease.name())))
     }
 
     fn held(&self, names: Names<'_>) -> Result<Vec<Held>, MutexError> {
@@ -500,20 +502,20 @@ impl EventMutex for FileMutex {
                 let mut held = Vec::new();
                 for names in names.chunk_by(|one, next| one.mutex() == next.mutex()) {
                     let found = held_beside(names[0].mutex(), Names::Each(names));
-                    held.extend(found.map_err(|error| error.while_trying_to("read", &names[0]))?);
+                    held.extend(
+                        found.map_err(|error| error.while_trying_to(format_args!("read {}", names[0].in_words())))?,
+                    );
                 }
                 Ok(held)
             }
-            Names::MarksOf(mutex) => {
-                held_beside(mutex, names).map_err(|error| error.while_trying_to("list", "markers"))
-            }
+            Names::MarksOf(mutex) => held_beside(mutex, names).map_err(|error| error.while_trying_to("list markers")),
             Names::LeasesWithPrefix(_) => self.list(names),
         }
     }
 
     fn break_lease(&self, name: &MutexName) -> Result<Option<Held>, MutexError> {
         self.on_mutex(name, None, lock_deadline(), |mutex| mutex.break_lease(name))
-            .map_err(|error| error.while_trying_to("break", name))
+            .map_err(|error| error.while_trying_to(format_args!("break {}", name.in_words())))
     }
 
     fn run_log(&self) -> Option<&dyn RunLog> {
@@ -530,7 +532,7 @@ impl EventMutex for FileMutex {
             warnings.extend(self.unusable_states()?);
             Ok(warnings)
         };
-        check().map_err(|error: FileError| error.while_trying_to("check", "the directory"))
+        check().map_err(|error: FileError| error.while_trying_to("check the directory"))
     }
 }
 

@@ -74,6 +74,9 @@ fn error<'a>(report: &'a Report, event: &str) -> &'a MutexError {
     }
 }
 
+/// The end of the message about a store that did not answer.
+const NEXT_STEP: &str = "; test the store with `soloist check`";
+
 #[test]
 fn a_hundred_events_wait_once_for_a_store_that_is_out_and_the_others_run() {
     let foreground = |event: Event, _: usize| event;
@@ -95,7 +98,7 @@ fn a_hundred_events_wait_once_for_a_store_that_is_out_and_the_others_run() {
         let not_again = ": the store was not asked again, because an earlier request failed: could not read claim/";
         let texts = (0..250).map(|number| (number, skipped(&report, &format!("e{number}")).to_string()));
         let (first, again): (Vec<_>, Vec<_>) = texts
-            .inspect(|(_, text)| assert!(text.ends_with(": timed out"), "{text}"))
+            .inspect(|(_, text)| assert!(text.ends_with(&format!(": timed out{NEXT_STEP}")), "{text}"))
             .partition(|(_, text)| text.starts_with(first));
         assert_eq!((first.len(), again.len()), (1, 249), "{kind}");
         for (number, text) in again {
@@ -116,7 +119,8 @@ fn a_release_that_gets_no_answer_is_an_outage_too() {
     for name in ["e1", "e2"] {
         assert!(error(&report, name).is_unavailable());
         let text = skipped(&report, name).to_string();
-        assert!(text.ends_with("because an earlier request failed: could not forget lease/e0: timed out"), "{text}");
+        let end = format!("because an earlier request failed: could not forget lease/e0: timed out{NEXT_STEP}");
+        assert!(text.ends_with(&end), "{text}");
     }
     assert_eq!(store.waits(), 1);
 

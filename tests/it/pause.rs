@@ -553,7 +553,8 @@ fn while_the_store_is_out_only_what_does_not_mind_a_pause_runs_and_the_tick_wait
             assert_eq!(skipped(&report, name).keyword(), "store_unavailable", "{report}");
         }
         let said = skipped(&report, "e").to_string();
-        assert!(said.contains("could not read mark/shop/shop/paused: ") && said.ends_with("timed out"), "{said}");
+        let is_told = said.starts_with("the store did not answer: could not read ");
+        assert!(is_told && said.ends_with(": timed out; test the store with `soloist check`"), "{said}");
         assert!(ran(&report, "heartbeat").is_success());
         assert!(ran(&report, "heartbeat, rather twice").unprotected().is_some());
         assert_eq!(store.waits(), 1, "{report}");
@@ -621,8 +622,9 @@ fn what_a_store_does_not_say_of_a_pause_does_not_end_it() {
     let unsupported = of(Says(|_| Err(MutexError::unsupported("say what is held"))));
     assert!(unsupported.ends_with("this store can't say what is held"), "{unsupported}");
     let out = |_: &MutexName| Err(MutexError::unavailable("read", "timed out"));
-    assert_eq!(of(Says(out)), "the store did not answer: could not read: timed out");
-    let panicked = "the store could not be used: could not read mark/shop/shop/paused: the store panicked: no such row";
+    let next = "; test the store with `soloist check`";
+    assert_eq!(of(Says(out)), format!("the store did not answer: could not read: timed out{next}"));
+    let panicked = "the store could not be used: could not read the pause of shop: the store panicked: no such row";
     assert_eq!(of(Says(|_| panic!("no such row"))), panicked);
 }
 

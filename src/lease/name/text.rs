@@ -33,6 +33,19 @@ impl MutexName {
 
     /// Writes the text of the name, with each part as `encoded` returns it. A part that was encoded must not have the
     /// separator `/`.
+    /// Returns the name for a message: a lease, a claim or a permit as its text, and a marker in words.
+    pub(crate) fn in_words(&self) -> String {
+        let (Some(event), Some(mark)) = (self.event(), self.marked()) else { return self.to_string() };
+        let what = match mark.split(' ').next().unwrap_or_default() {
+            "paused" | "event" => "the pause",
+            "queue" | "waits" => "the queue",
+            "slot" => "a slot",
+            "backfill" => "the backfill",
+            _ => "a marker",
+        };
+        format!("{what} of {event}")
+    }
+
     fn write(&self, to: &mut impl fmt::Write, encoded: impl Fn(&str) -> Cow<'_, str>) -> fmt::Result {
         let mutex = encoded(self.mutex());
         let Some(ClaimPart { event, claimed }) = &self.0.claim else { return write!(to, "lease/{mutex}") };
@@ -196,6 +209,23 @@ mod tests {
             assert_eq!(name.key_text(""), text);
         }
         assert_eq!(event_key_text("a {b}/c%"), "a%20%7Bb%7D%2Fc%25");
+    }
+
+    #[test]
+    fn a_message_names_a_marker_in_words() {
+        let name = lease("shop");
+        for (mark, words) in [
+            ("paused", "the pause of import"),
+            ("event paused", "the pause of import"),
+            ("queue 1", "the queue of import"),
+            ("waits 2026-03-01T12:00:00Z", "the queue of import"),
+            ("slot 1", "a slot of import"),
+            ("backfill 2026-03-01T12:00:00Z", "the backfill of import"),
+            ("seen hourly, UTC", "a marker of import"),
+        ] {
+            assert_eq!(name.mark("import", mark).in_words(), words);
+        }
+        assert_eq!(name.in_words(), "lease/shop");
     }
 
     #[test]

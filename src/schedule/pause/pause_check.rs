@@ -81,7 +81,9 @@ impl<'a> PauseCheck<'a> {
         let mut marks = own_marks.to_vec();
         marks.extend(of_events.get().into_iter().flatten().filter(|mark| !own_marks.contains(mark)).cloned());
         let ask = |names: Names<'_>| match outages {
-            Some(outages) => outages.ask(store, || format!("read {of_schedule}"), |mutex| mutex.held(names)),
+            Some(outages) => {
+                outages.ask(store, || format!("read {}", of_schedule.in_words()), |mutex| mutex.held(names))
+            }
             None => store.held(names),
         };
         let answers = read_each(&marks, ask)?;

@@ -100,7 +100,7 @@ impl PlannedRun<'_> {
     /// Returns since when the store knows the event. If the store has no marker of the event, writes the marker, and
     /// returns the latest possible time, so that no occurrence counts as missed.
     fn known_since(&self, marker: &MutexName) -> Result<DateTime<Utc>, MutexError> {
-        let note = || format!("note {marker}");
+        let note = || format!("write {}", marker.in_words());
         match self.context.outages.ask(self.store, note, |mutex| marker_admission(marker, self.context).ask(mutex))? {
             Admitted::ClaimTaken(Some(holder)) => match holder.clock_set_back_by() {
                 // The time of the marker is useless, because the store's clock was ahead when the marker was written.

@@ -142,7 +142,8 @@ impl Admission {
 
     /// Returns the words for this attempt in an error, as in `could not admit lease/reports`.
     pub(crate) fn attempted(&self) -> String {
-        format!("admit {}", self.name())
+        let verb = if self.name().marked().is_some() { "write" } else { "admit" };
+        format!("{verb} {}", self.name().in_words())
     }
 
     /// Returns the lease, or the claim if there is no lease. Both have the same owner, label and occurrence.

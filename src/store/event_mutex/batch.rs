@@ -254,7 +254,7 @@ pub(crate) fn no_answer(attempted: String, panic: Option<&Arc<str>>) -> MutexErr
 }
 
 pub(crate) fn attempted_release(lease: &Lease) -> String {
-    format!("forget {}", lease.name())
+    format!("forget {}", lease.name().in_words())
 }
 
 /// Turns the store's answer into the result of a release. A failure is logged here, because a guard that is dropped

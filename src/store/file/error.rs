@@ -42,13 +42,13 @@ impl FileError {
         Self::unusable(path, why)
     }
 
-    /// Returns the `MutexError` for an attempt that failed. `verb` is the attempted action, such as `forget`. The error
-    /// concerns the whole store if the disk takes no writes, or if the directory can't be used or entered; otherwise it
-    /// concerns one name.
-    pub(super) fn while_trying_to(self, verb: &str, name: impl fmt::Display) -> MutexError {
+    /// Returns the `MutexError` for an attempt that failed. `attempted` continues "could not …". The error concerns the
+    /// whole store if the disk takes no writes, or if the directory can't be used or entered; otherwise it concerns one
+    /// name.
+    pub(super) fn while_trying_to(self, attempted: impl fmt::Display) -> MutexError {
         use io::ErrorKind::{QuotaExceeded, ReadOnlyFilesystem, StorageFull};
 
-        let attempted = format!("{verb} {name} in {}", self.path.display());
+        let attempted = format!("{attempted} in {}", self.path.display());
         let of_the_disk = matches!(self.source.kind(), QuotaExceeded | ReadOnlyFilesystem | StorageFull);
         let can_enter = || self.path.parent().is_none_or(|dir| dir.join(".").metadata().is_ok());
         if self.is_of_directory || of_the_disk || !can_enter() {

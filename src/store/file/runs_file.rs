@@ -33,7 +33,7 @@ const LOG: &str = "the log of runs";
 impl FileMutex {
     fn read_log(&self, event: &str) -> Result<EventLog, MutexError> {
         let log = self.directory().and_then(|directory| read(&MutexPaths::of(directory, event), event));
-        log.map_err(|error| error.while_trying_to("read", LOG))
+        log.map_err(|error| error.while_trying_to(format_args!("read {LOG}")))
     }
 
     /// Reads the log of an event, changes it with `change`, and writes it. Waits until `deadline` for its lock.
@@ -51,7 +51,7 @@ impl FileMutex {
             let lines: String = skips.chain(runs).collect();
             paths.replace(RUNS, &format!("{MAGIC}event {}\n{lines}", escaped(event)))
         };
-        rewrite().map_err(|error: FileError| error.while_trying_to("write", LOG))
+        rewrite().map_err(|error: FileError| error.while_trying_to(format_args!("write {LOG}")))
     }
 }
 
@@ -83,7 +83,7 @@ impl RunLog for FileMutex {
 
     /// Lists the names of the events in all logs of the directory. A log that can't be used is left out.
     fn events(&self) -> Result<Vec<String>, MutexError> {
-        let logs = self.paths_with(RUNS).map_err(|error| error.while_trying_to("list", LOG))?;
+        let logs = self.paths_with(RUNS).map_err(|error| error.while_trying_to(format_args!("list {LOG}")))?;
         Ok(logs.iter().filter_map(|paths| event_of(paths).ok()?).collect())
     }
 }

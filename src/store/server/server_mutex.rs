@@ -188,7 +188,7 @@ impl<E: LogEngine> EventMutex for Server<E> {
     }
 
     fn held(&self, names: Names<'_>) -> Result<Vec<Held>, MutexError> {
-        let look_up = |name: &MutexName| format!("look up the holder of {name}");
+        let look_up = |name: &MutexName| format!("read {}", name.in_words());
         let attempted = match names {
             Names::Each([]) => return Ok(Vec::new()),
             Names::Each([first, ..]) => look_up(first),
@@ -212,7 +212,10 @@ impl<E: LogEngine> EventMutex for Server<E> {
         let owner = holder.map_or_else(Owner::unique, Holder::owner);
         let end = EndRequest { name: name.clone(), owner, end: End::Now };
         let (mut ended, _) = self.decide(Request::to_end(&[end]));
-        let ended = ended.answers.remove(0).map_err(|failure| self.failed(format_args!("break {name}"), failure))?;
+        let ended = ended
+            .answers
+            .remove(0)
+            .map_err(|failure| self.failed(format_args!("break {}", name.in_words()), failure))?;
         Ok(held.filter(|_| ended))
     }
 

@@ -607,10 +607,10 @@ const COMMANDS: &[(&str, i32, &str)] = &[
     ("$S unlock --store $nowhere j", 3, "Connection refused"),
     ("$S unlock --force --store $nowhere j", 3, "Connection refused"),
     ("$S pause --store $nowhere", 3, "Connection refused"),
-    ("$S resume --store $nowhere", 3, "Connection refused"),
-    ("$S check --store $nowhere", 3, "Connection refused"),
+    ("$S resume --store $nowhere", 3, "Connection refused (os error 111); test the store with `soloist check`\n"),
+    ("$S check --store $nowhere", 3, "Connection refused (os error 111)\n"),
     ("$S paused --store $nowhere", 3, "Connection refused"),
-    ("SCHEDULE_STORE=$nowhere $C status", 3, "store: could not look up the holder of lease/carts:remind in redis"),
+    ("SCHEDULE_STORE=$nowhere $C status", 3, "store: could not read lease/carts:remind in redis"),
     ("foreign; $S unlock j", 3, ".state"),
     ("used; full $S pause", 3, "File too large"),
     // Standard output that takes nothing.
