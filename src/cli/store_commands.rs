@@ -313,7 +313,12 @@ fn paused(schedule: &Schedule, event: Option<&str>) -> Answered {
 fn check(schedule: &Schedule) -> Answered {
     let warnings = schedule.check().map_err(|error| CommandFailure::new(&error).with_code(STORE))?;
     if warnings.is_empty() {
-        return Ok(CommandAnswer::text("the store answers, and nothing is wrong with it"));
+        let is_in_memory = schedule.stores().iter().any(|store| store.scope == Scope::Process);
+        return Ok(CommandAnswer::text(if is_in_memory {
+            "the store answers; a store in memory protects its events in this process only"
+        } else {
+            "the store answers, and nothing is wrong with it"
+        }));
     }
     let lines: Vec<String> = warnings.iter().map(ToString::to_string).collect();
     Ok(CommandAnswer::text(lines.join("\n")).with_code(FAILED))

@@ -538,6 +538,11 @@ const COMMANDS: &[(&str, i32, &str)] = &[
     (
         "$C backfill carts:remind --from 2025-03-02 --to 2025-03-02 -y",
         2,
+    (
+        "SCHEDULE_STORE=memory: $C check",
+        0,
+        "the store answers; a store in memory protects its events in this process only\n",
+    ),
         "soloist: the range from 2025-03-02 00:00:00 UTC until ",
     ),
     ("$C backfill carts:remind --from yesterday", 2, "soloist: `--from` `yesterday` is no time: write "),
