@@ -117,6 +117,7 @@ mod tests {
             ("mysql://u:secret@h1,h2/app", "names several hosts, and this store uses one: name one"),
             ("mysql://u:p@h/app?prefix=secret", unknown),
             ("mysql://u:p@h/app?pass=secret", unknown),
+            ("mysql://u:p@h/app?tabel=secret", &unknown.replace("option:", "option (did you mean `table`?):")),
             ("mysql://u:p@h/app?ssl-ca=secret", unknown),
             ("mysql://u:sec#ret@h/app", character),
             ("mysql://u:p@h/app?client_found_rows=secret", form),

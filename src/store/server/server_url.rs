@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::base::error::InvalidOptions;
 use crate::base::escape::decoded_text;
-use crate::base::similar::quoted;
+use crate::base::similar::{did_you_mean, quoted};
 
 /// The characters, besides letters and digits, that can stand behind the login of a URL. All others are written as
 /// `%XX`.
@@ -132,15 +132,19 @@ impl<'a> ServerUrl<'a> {
     }
 
     /// Refuses a URL with an option that neither the store nor the driver knows. The message does not show the option,
-    /// because the option may be a part of a password.
+    /// because the option may be a part of a password, but shows the known options with a similar name.
     pub(crate) fn refuse_others(&self, of_store: &[&str], of_driver: &[&str]) -> Result<(), InvalidOptions> {
         let is_known = |option: &&str| option.split_once('=').is_some_and(|(name, _)| of_driver.contains(&name));
-        let what = format!(
-            "has an unknown option: the options are {}; for TLS, write {}, and pass certificates to the builder",
-            quoted([of_store, of_driver].concat(), "and"),
+        let Some(unknown) = self.options.iter().find(|option| !is_known(option)) else { return Ok(()) };
+        let known = [of_store, of_driver].concat();
+        let name = unknown.split('=').next().unwrap_or_default();
+        let question = did_you_mean(name, known.iter().copied()).map(|question| format!(" ({question})"));
+        Err(self.wrong(format_args!(
+            "has an unknown option{}: the options are {}; for TLS, write {}, and pass certificates to the builder",
+            question.unwrap_or_default(),
+            quoted(known, "and"),
             self.tls
-        );
-        self.refuse_if(!self.options.iter().all(is_known), what)
+        )))
     }
 
     /// Refuses a URL that asks for TLS, if this build has no TLS for this kind of server.
