@@ -223,7 +223,7 @@ impl fmt::Display for Zone {
 
 impl fmt::Debug for Zone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Zone({self})")
+        fmt::Display::fmt(self, f)
     }
 }
 

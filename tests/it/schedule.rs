@@ -320,6 +320,8 @@ fn what_is_said_twice_is_not_lost_silently() {
         let said = Schedule::in_process().add(event).unwrap_err().to_string();
         assert!(said.starts_with(&format!("event `e`: `{word}(..)` is called twice, with ")), "{said}");
     }
+    let said = "event `e`: `timezone(..)` is called twice, with `+01:00` and `UTC`: remove one of the two";
+    is_refused(daily().timezone("+01:00").timezone("UTC"), said);
     let said = "event `e`: `environments(..)` is called twice: write all names in one call, \
                 `environments([\"staging\", \"production\"])`";
     is_refused(daily().environments(["staging"]).environments(["production"]), said);
