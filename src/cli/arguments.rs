@@ -1,6 +1,9 @@
 //! The commands, their arguments and options.
 
 use std::ffi::OsString;
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::builder::{NonEmptyStringValueParser, Str};
@@ -18,7 +21,7 @@ pub(super) fn of_schedule(name: String) -> Command {
             about("list", "List the events, and when each is due next").arg(json()).arg(
                 option("next", "N")
                     .allow_negative_numbers(true)
-                    .value_parser(value_parser!(u16).range(1..))
+                    .value_parser(whole_number(1..=u16::MAX))
                     .default_value("1")
                     .help("How many due times of each event to show"),
             ),
@@ -52,7 +55,7 @@ pub(super) fn of_schedule(name: String) -> Command {
                 .arg(option("to", "TIME").allow_hyphen_values(true).help("The end of the range: the first time that is not in it [default: now]"))
                 .arg(
                     option("most", "N")
-                        .value_parser(value_parser!(u16).range(1..=10_000))
+                        .value_parser(whole_number(1..=10_000_u16))
                         .default_value("10000")
                         .help("Run at most the latest N occurrences of the range"),
                 )
@@ -195,7 +198,7 @@ fn supervised(command: Command) -> Command {
         .arg(duration("timeout").help("End the command, with its retries, after this time [default: never]"))
         .arg(
             option("retry", "N")
-                .value_parser(value_parser!(u16).range(1..=1000))
+                .value_parser(whole_number(1..=1000_u16))
                 .requires("retry-after")
                 .help("Run the command up to N times more if it fails, under the same lease [default: never]"),
         )
@@ -217,14 +220,14 @@ fn supervised(command: Command) -> Command {
         .arg(
             option("log", "N")
                 .allow_negative_numbers(true)
-                .value_parser(value_parser!(u16).range(1..=1000))
+                .value_parser(whole_number(1..=1000_u16))
                 .help("Keep the last N runs of this name in the store, for `soloist log`"),
         )
         .arg(
             option("conflict-exit-code", "N")
                 .short('E')
                 .allow_negative_numbers(true)
-                .value_parser(value_parser!(u8))
+                .value_parser(whole_number(0..=u8::MAX))
                 .default_value("1")
                 .help("The exit code if the command is running already, or is paused"),
         )
@@ -263,6 +266,17 @@ fn option(name: &'static str, value: &'static str) -> Arg {
 fn duration(name: &'static str) -> Arg {
     // With `allow_hyphen_values`, a negative time is reported as a wrong value, and not as an unknown option.
     option(name, "TIME").allow_hyphen_values(true).value_parser(parse_duration)
+}
+
+/// Returns the parser of a whole number in `range`.
+fn whole_number<N>(range: RangeInclusive<N>) -> impl Fn(&str) -> Result<N, String> + Clone + Send + Sync + 'static
+where
+    N: FromStr + PartialOrd + Display + Clone + Send + Sync + 'static,
+{
+    move |text| {
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        number.ok_or_else(|| format!("write a whole number from {} to {}", range.start(), range.end()))
+    }
 }
 
 /// Parses a duration such as `1h 30m`. A number alone counts seconds, as with `flock` and `timeout`.

@@ -208,7 +208,11 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
         "invalid value 'soon' for '--wait <TIME>': write a time such as `90s`, `5m`, `1h 30m`, `150d`, or a number of seconds",
     ),
     ("$S run --name j --wait -1 -- true", 64, "invalid value '-1' for '--wait <TIME>': write a time such as `90s`"),
-    ("$S run --name j -E -1 -- true", 64, "invalid value '-1' for '--conflict-exit-code <N>': -1 is not in 0..=255"),
+    (
+        "$S run --name j -E -1 -- true",
+        64,
+        "invalid value '-1' for '--conflict-exit-code <N>': write a whole number from 0 to 255",
+    ),
     ("$S run --name j --every '' -- true", 64, "soloist: --every `` is neither five fields of a crontab, such as "),
     ("$S run --name j --every 500ms -- true", 64, "`--every 500ms`: use whole seconds, from 1s to ten years"),
     ("$S run --name j --term 7305d -- true", 64, "soloist: event `j`: `--term 7305d`: use 100ms to ten years"),
@@ -246,7 +250,7 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
     (
         "$S run --name j --every 5 -- true",
         64,
-        "soloist: --every `5` is neither five fields of a crontab, such as '*/5 * * * *', nor an interval with a unit, such as 90m\n",
+        "invalid value '256' for '--conflict-exit-code <N>': write a whole number from 0 to 255",
     ),
     (
         "$S run --name j --every '@every 5m' -- true",
@@ -310,7 +314,7 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
     (
         "$S run --name j --retry 0 --retry-after 1s -- true",
         64,
-        "invalid value '0' for '--retry <N>': 0 is not in 1..=1000",
+        "invalid value '0' for '--retry <N>': write a whole number from 1 to 1000",
     ),
     ("$S run --name j -- --on-one-server true", 69, "could not start `--on-one-server`: No such file or directory"),
     (
@@ -330,7 +334,7 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
         1,
         "",
     ),
-    ("$S run --name j --log 0 -- true", 64, "0 is not in 1..=1000"),
+    ("$S run --name j --log 0 -- true", 64, "write a whole number from 1 to 1000"),
     (
         "$S run --name j --term 1s -- true",
         64,
@@ -463,7 +467,7 @@ const COMMANDS: &[(&str, i32, &str)] = &[
         "CREATE TABLE IF NOT EXISTS soloist_mutexes",
     ),
     ("$C list", 0, "carts:remind"),
-    ("$C list --next -1", 2, "invalid value '-1' for '--next <N>': -1 is not in 1..=65535"),
+    ("$C list --next -1", 2, "invalid value '-1' for '--next <N>': write a whole number from 1 to 65535"),
     ("used; $S pause --for -1h", 2, "invalid value '-1h' for '--for <TIME>': write a time such as `90s`"),
     ("used; $S log", 0, "no run is on record: "),
     (
@@ -505,7 +509,8 @@ const COMMANDS: &[(&str, i32, &str)] = &[
     ("ln -s $S locker; ./locker sideways", 2, "error: unrecognized subcommand 'sideways'"),
     ("$S unpause j 2>&1 | grep tip", 1, ""),
     ("$S --name j -- true", 2, "error: unexpected argument '--name' found"),
-    ("$C list --next 0", 2, "0 is not in 1..=65535"),
+    ("$C list --next 0", 2, "invalid value '0' for '--next <N>': write a whole number from 1 to 65535"),
+    ("$C list --next x", 2, "invalid value 'x' for '--next <N>': write a whole number from 1 to 65535"),
     ("$S status 2>&1 | grep tip; $S status", 2, "error: unrecognized subcommand 'status'\n\nUsage: "),
     ("used; $S pause hours --for 2h", 0, "hours of the schedule soloist is paused until "),
     ("used; $S pause j --for 2 hours", 2, "error: unexpected argument 'hours' found"),
@@ -558,7 +563,7 @@ const COMMANDS: &[(&str, i32, &str)] = &[
         "soloist: the range ends at 2099-03-02 00:00:00 UTC, ",
     ),
     ("$C backfill carts:remind --from 2000-01-01", 2, "soloist: more than 1,000,000 occurrences are due from "),
-    ("$C backfill carts:remind --from 2025-03-02 --most 10001", 2, "10001 is not in 1..=10000"),
+    ("$C backfill carts:remind --from 2025-03-02 --most 10001", 2, "write a whole number from 1 to 10000"),
     ("$C backfill carts:remind --from 2025-03-02 --again ''", 2, "soloist: the label of `again` is empty"),
     (
         "$C backfill cart:remind --from 2025-03-02",

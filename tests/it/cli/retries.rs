@@ -69,7 +69,7 @@ fn a_command_that_ctrl_c_ended_does_not_run_again() {
 fn wrong_retries_are_usage_errors_that_name_the_option() {
     let place = Place::new();
     for (options, why) in [
-        ("--retry 0 --retry-after 1s", "0 is not in 1..=1000"),
+        ("--retry 0 --retry-after 1s", "write a whole number from 1 to 1000"),
         ("--retry 3", "--retry-after <TIME>"),
         ("--retry-after 3s", "--retry <N>"),
         ("--retry 3 --retry-after 0s", "`--retry-after 0s`: use 1ms to ten years"),
