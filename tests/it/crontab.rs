@@ -823,7 +823,7 @@ fn what_is_wrong_is_said_and_pointed_at() {
         (
             "@every 5m",
             "`@every 5m`: no such nickname: there are @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly; `@reboot` \
-             is no time",
+             is no time; an interval is `every(..)` or `--every 5m`",
             "@every 5m",
         ),
     ] {

@@ -182,7 +182,9 @@ fn lists(text: &str) -> impl Iterator<Item = &str> {
 fn unknown_nickname(text: &str, name: &str) -> CrontabError {
     let known = NICKNAMES.map(|(known, _)| known);
     let question = did_you_mean(name, known.into_iter());
-    let instead = question.unwrap_or_else(|| format!("there are {}; `@reboot` is no time", known.join(", ")));
+    let instead = question.unwrap_or_else(|| {
+        format!("there are {}; `@reboot` is no time; an interval is `every(..)` or `--every 5m`", known.join(", "))
+    });
     CrontabError::new(text, name, format_args!("no such nickname: {instead}"))
 }
 

@@ -245,18 +245,18 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
         "[possible values: skip, queue-one, replace]",
     ),
     ("$S run --name j --on-outage dance -- true", 64, "[possible values: skip, run]"),
-    ("$S run --name j -E 256 -- true", 64, "invalid value '256' for '--conflict-exit-code <N>': 256 is not in 0..=255"),
+    (
+        "$S run --name j -E 256 -- true",
+        64,
+        "invalid value '256' for '--conflict-exit-code <N>': write a whole number from 0 to 255",
+    ),
     ("$S run --name j -E abc -- true", 64, "invalid value 'abc' for '--conflict-exit-code <N>': "),
     (
         "$S run --name j --every 5 -- true",
         64,
-        "invalid value '256' for '--conflict-exit-code <N>': write a whole number from 0 to 255",
+        "soloist: --every `5` is neither five fields of a crontab, such as '*/5 * * * *', nor an interval with a unit, such as 90m\n",
     ),
-    (
-        "$S run --name j --every '@every 5m' -- true",
-        64,
-        "soloist: event `j`: `@every 5m`: no such nickname: there are @yearly, ",
-    ),
+    ("$S run --name j --every '@every 5m' -- true", 64, "@hourly; `@reboot` is no time; an interval is `--every 5m`\n"),
     (
         "$S run --name j --every '*/90 * * * *' -- true",
         64,
@@ -268,7 +268,11 @@ const SOLOIST_RUN: &[(&str, i32, &str)] = &[
         "leave out seconds, a year, a zone, a command, and spaces in lists\n",
     ),
     ("$S run --name j --every 'H * * * *' -- true", 64, "minute `H` can't be read: an item is `*`, `*/2`, `3`, "),
-    ("$S run --name j --every @reboot -- true", 64, "@daily, @midnight, @hourly; `@reboot` is no time\n"),
+    (
+        "$S run --name j --every @reboot -- true",
+        64,
+        "@daily, @midnight, @hourly; `@reboot` is no time; an interval is `--every 5m`\n",
+    ),
     (
         "$S run --name j --every '*/5 * * * *' --hold-at-least 5m -- true",
         64,
@@ -534,6 +538,11 @@ const COMMANDS: &[(&str, i32, &str)] = &[
     ("SCHEDULE_STORE=memory: $C resume", 2, "soloist: a store in memory is seen by this process alone"),
     ("SCHEDULE_STORE=memory: $C unlock db:backup", 2, "soloist: a store in memory is seen by this process alone"),
     ("SCHEDULE_STORE=memory: $C locks", 0, "nothing is held"),
+    (
+        "SCHEDULE_STORE=memory: $C check",
+        0,
+        "the store answers; a store in memory protects its events in this process only\n",
+    ),
     ("$C next --for 3652d", 2, "soloist: more than 100000 times are due within 3652 d 0 h: write a shorter `--for`"),
     ("$C next --for 5M", 2, "invalid value '5M' for '--for <TIME>': write a time such as "),
     ("$C unlock db:bakup", 1, "db:bakup is free: nobody holds it; `locks` lists the held names\n"),
@@ -543,11 +552,6 @@ const COMMANDS: &[(&str, i32, &str)] = &[
     (
         "$C backfill carts:remind --from 2025-03-02 --to 2025-03-02 -y",
         2,
-    (
-        "SCHEDULE_STORE=memory: $C check",
-        0,
-        "the store answers; a store in memory protects its events in this process only\n",
-    ),
         "soloist: the range from 2025-03-02 00:00:00 UTC until ",
     ),
     ("$C backfill carts:remind --from yesterday", 2, "soloist: `--from` `yesterday` is no time: write "),
