@@ -73,7 +73,7 @@ pub(super) fn replies(
 }
 
 /// Sends commands, and returns their replies. If the server lacks a script, because it was restarted or its scripts were
-/// flushed, all scripts are loaded, and all commands are sent again.
+/// flushed, all scripts are loaded. Then the first command without a script and the commands after it are sent again.
 pub(super) fn exchange(attempt: &mut Attempt<Connection>, commands: &[Cmd]) -> Result<Vec<Value>, Failure> {
     if attempt.connection.has_ended() {
         return Err(Failure::unanswered(ErrorKind::UnexpectedEof.into()).undone());
@@ -82,15 +82,13 @@ pub(super) fn exchange(attempt: &mut Attempt<Connection>, commands: &[Cmd]) -> R
         let (replies, end) = attempt.connection.round_trip(attempt.until, commands);
         end.map_err(Failure::unanswered).map(|()| replies)
     };
-    let replies = round_trip(commands)?;
+    let mut replies = round_trip(commands)?;
     let is_missing = |reply: &Value| matches!(reply, Value::ServerError(error) if error.code() == "NOSCRIPT");
-    if !replies.iter().any(is_missing) {
-        return Ok(replies);
-    }
+    let Some(missing) = replies.iter().position(is_missing) else { return Ok(replies) };
     let loads = SCRIPTS.iter().map(|script| cmd("SCRIPT").arg("LOAD").arg(script.text).take());
-    let again: Vec<Cmd> = loads.chain(commands.iter().cloned()).collect();
+    let again: Vec<Cmd> = loads.chain(commands[missing..].iter().cloned()).collect();
     let mut loaded = round_trip(&again)?;
-    let replies = loaded.split_off(SCRIPTS.len());
+    replies.splice(missing.., loaded.drain(SCRIPTS.len()..));
     loaded.iter().try_for_each(unless_refused).map(|()| replies)
 }
 

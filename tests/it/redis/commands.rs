@@ -7,7 +7,7 @@ use soloist::time::Clock;
 use soloist::{Event, EventMutex as _, LeaseGuard, MutexName, RedisMutex, Term};
 
 use super::{carry_out, minute, patient, schedule};
-use crate::servers::proxy::Proxy;
+use crate::servers::proxy::{Fault, Proxy};
 use crate::servers::redis::{Monitor, Redis};
 use crate::support::{Diary, noon, ran, skipped};
 
@@ -115,6 +115,29 @@ fn loads(server: &Redis) -> u64 {
         "commandstats",
         "cmdstat_script:calls=",
     ))
+}
+
+#[test]
+fn a_server_that_loses_its_scripts_between_two_calls_releases_each_lease_once() {
+    let server = Redis::start();
+    let proxy = Proxy::of(&server);
+    let mutex = patient(&proxy.url());
+    let admission = |number: usize| {
+        let name = MutexName::lease(number.to_string()).unwrap();
+        Admission::lease_only(LeaseRequest::new(name, Term::DEFAULT, &Clock::system()))
+    };
+    let granted = carry_out(&mutex, vec![], (0..150).map(admission).collect());
+    let lease = |slot: &Slot<Admission, Admitted>| match slot.answer() {
+        Some(Ok(Admitted::Granted(grant))) => grant.lease().unwrap().clone(),
+        answer => panic!("{answer:?}"),
+    };
+    let leases = granted.admissions().iter().map(lease).collect();
+    // One request has two calls of the script. The server carries out the first.
+    proxy.fault_once_after(Fault::Answer(b"-NOSCRIPT No matching script.\r\n"), 1);
+    let released = carry_out(&mutex, leases, vec![]);
+    assert_eq!(proxy.met(), 1);
+    let answers: Vec<_> = released.releases().iter().filter_map(|slot| slot.answer()?.as_ref().ok()).collect();
+    assert_eq!(answers, [&true; 150]);
 }
 
 #[test]
