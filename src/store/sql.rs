@@ -85,6 +85,10 @@ pub(crate) const NO_TABLE: &str = "create the tables, with `soloist create-table
 pub(crate) const OTHER_COLUMNS: &str = "the table, or the table with _runs behind its name, does not have the columns of the format v1: drop \
                                         it while nothing runs, and create it again, with `soloist create-table` or `create_table()`";
 
+/// The advice if no token is higher than all tokens in the table.
+pub(crate) const NO_TOKEN: &str =
+    "the table has the highest possible token: drop the table while nothing runs, and create it again";
+
 /// A store in a table of an SQL server.
 pub(crate) type SqlServer<S> = Server<SqlEngine<S>>;
 

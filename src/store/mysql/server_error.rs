@@ -5,7 +5,7 @@ use std::io;
 use mysql_async::{Error, IoError, ServerError};
 
 use crate::store::server::failure::{AskAgain, Failure, understood};
-use crate::store::sql::{NO_TABLE, OTHER_COLUMNS, RIGHTS};
+use crate::store::sql::{NO_TABLE, NO_TOKEN, OTHER_COLUMNS, RIGHTS};
 
 /// The error code for a row that another transaction has locked.
 const LOCK_TIMEOUT: u16 = 1205;
@@ -59,6 +59,7 @@ fn meaning(code: u16, message: &str) -> (AskAgain, &'static str) {
         1142 | 1143 | 1227 => (Never, RIGHTS),
         1146 => (Never, NO_TABLE),
         1054 | 1364 => (Never, OTHER_COLUMNS),
+        1690 => (Never, NO_TOKEN),
         1045 => {
             (Never, "the user or the password in the url is wrong, or the server wants TLS: write ?ssl-mode=REQUIRED")
         }

@@ -6,7 +6,7 @@ use std::io;
 use tokio_postgres::error::DbError;
 
 use crate::store::server::failure::{AskAgain, Failure, makes_no_sense, understood};
-use crate::store::sql::{NO_TABLE, OTHER_COLUMNS, RIGHTS};
+use crate::store::sql::{NO_TABLE, NO_TOKEN, OTHER_COLUMNS, RIGHTS};
 
 /// The error code for a row that another transaction has locked.
 const LOCK_TIMEOUT: &str = "55P03";
@@ -72,6 +72,7 @@ fn meaning(code: &str) -> (AskAgain, &'static str) {
         "42501" => (Never, RIGHTS),
         "42P01" => (Never, NO_TABLE),
         "42703" | "23502" => (Never, OTHER_COLUMNS),
+        "22003" => (Never, NO_TOKEN),
         "57014" => (Never, "it took longer than the store's timeout, or it was cancelled"),
         _ => (Never, ""),
     }

@@ -8,7 +8,8 @@ use super::trouble::{Trouble, request};
 on_both!(
     a_token_that_is_ahead_of_the_clock_is_exceeded_and_outlives_a_purge,
     a_token_rises_over_a_purge_of_all_that_has_ended,
-    a_lease_whose_end_went_back_with_the_clock_is_still_exceeded
+    a_lease_whose_end_went_back_with_the_clock_is_still_exceeded,
+    the_highest_possible_token_is_an_error_that_says_what_to_do
 );
 
 /// In the year 2100, in microseconds.
@@ -67,4 +68,13 @@ fn a_lease_whose_end_went_back_with_the_clock_is_still_exceeded<S: Trouble>() {
     assert!(second.get() > first.get() + 60_000_000, "{first:?} {second:?}");
     let lease = server.mutex().create(&request("b")).unwrap().expect("it is free");
     assert!(lease.token() > second);
+}
+
+fn the_highest_possible_token_is_an_error_that_says_what_to_do<S: Trouble>() {
+    let server = S::start();
+    grant(&server, "a");
+    server.ask(&format!("UPDATE soloist_mutexes SET token = {} WHERE token > 0", i64::MAX));
+    let error = server.mutex().create(&request("b")).unwrap_err();
+    let end = "the table has the highest possible token: drop the table while nothing runs, and create it again";
+    assert!(error.is_refused() && error.to_string().ends_with(end), "{error}");
 }
