@@ -11,8 +11,9 @@ use std::time::Duration;
 use soloist::{Event, Run, Schedule, Shutdown, TaskResult};
 
 async fn import(run: Run) -> TaskResult {
+    let token = run.fencing_token().ok_or("the run is unprotected")?;
     tokio::time::sleep(Duration::from_millis(200)).await;
-    println!("{}: imported with token {:?}", run.occurrence().format("%T"), run.fencing_token());
+    println!("{}: imported with token {token}", run.occurrence().format("%T"));
     Ok(())
 }
 

@@ -41,7 +41,8 @@ fn serve(server: &str, url: &str) -> Result<(), Box<dyn Error>> {
     let name = server.to_owned();
     schedule.add(
         Event::call("orders:sync", move |run| {
-            println!("{name}  {}  token {:?}", run.occurrence().format("%T"), run.fencing_token());
+            let token = run.fencing_token().expect("the event is protected");
+            println!("{name}  {}  token {token}", run.occurrence().format("%T"));
             thread::sleep(Duration::from_millis(300));
         })
         .every_second()

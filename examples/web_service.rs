@@ -81,8 +81,9 @@ async fn remind(run: Run) {
 /// Reads a file. This task need not check whether its run is cancelled, because a cancelled future is dropped at its
 /// next `await`.
 async fn import(run: Run) -> TaskResult {
+    let token = run.fencing_token().ok_or("the run is unprotected")?;
     let hosts = tokio::fs::read_to_string("/etc/hosts").await?;
-    println!("{}: {} lines under token {:?}", run.name(), hosts.lines().count(), run.fencing_token());
+    println!("{}: {} lines under token {token}", run.name(), hosts.lines().count());
     Ok(())
 }
 

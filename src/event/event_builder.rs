@@ -174,8 +174,9 @@ impl Event {
     /// use soloist::{Event, Run, Schedule, TaskResult};
     ///
     /// async fn import(run: Run) -> TaskResult {
+    ///     let token = run.fencing_token().ok_or("the run is unprotected")?;
     ///     let rows = tokio::fs::read_to_string("/var/lib/myapp/rows").await?;
-    ///     println!("{} rows under token {:?}", rows.lines().count(), run.fencing_token());
+    ///     println!("{} rows under token {token}", rows.lines().count());
     ///     Ok(())
     /// }
     ///
