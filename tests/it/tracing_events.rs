@@ -499,6 +499,20 @@ fn a_claim_on_a_store_that_only_this_process_sees_is_warned_of_when_it_is_added(
     assert!(!listener.has_heard("event is protected in this process only"));
 }
 
+#[test]
+fn a_log_of_runs_without_a_thread_is_told_of() {
+    if run_alone("tracing_events::a_log_of_runs_without_a_thread_is_told_of", &[NO_THREADS]).is_some() {
+        return;
+    }
+    let listener = Listener::default();
+    with_subscriber(Registry::default().with(listener.clone()), || {
+        let schedule = Schedule::in_process().with_run_log(3).unwrap();
+        schedule.add(event("runs")).unwrap();
+        assert!(!schedule.run_due(noon()).is_failure());
+    });
+    assert!(listener.has_heard("runs not logged yet"));
+}
+
 /// Every field of every span and event, as subscribers write it down.
 #[derive(Clone, Default)]
 struct Written(Arc<Mutex<Vec<String>>>);

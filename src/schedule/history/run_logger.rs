@@ -9,17 +9,17 @@ use std::time::Duration;
 use crate::base::error::{MutexError, if_supported};
 use crate::base::lock::lock;
 use crate::base::per_process::PerProcess;
+use crate::base::threads;
 use crate::hold::held_lease::{NO_THREAD, this_thread};
 #[cfg(unix)]
 use crate::hold::process_exit::{self, EndsWithProcess};
 use crate::lease::owner::Owner;
 use crate::observe::notice::{Notice, Step};
-use crate::observe::tell::{notice_queue::spawn_detached, observers::Observer, trace};
+use crate::observe::tell::{observers::Observer, trace};
 use crate::outcome::run_record::skip_count::{SkipCount, add_skips};
 use crate::outcome::{run_record::RunRecord, run_record::outcome_kind::OutcomeKind};
-#[cfg(feature = "cli")]
-use crate::store::described_store::WRITE_LOG;
-use crate::store::{described_store::Store, event_mutex::EventMutex};
+use crate::store::described_store::{Store, WRITE_LOG};
+use crate::store::event_mutex::EventMutex;
 use crate::time::clock::Clock;
 use crate::time::clock::moment::Moment;
 #[cfg(feature = "cli")]
@@ -226,9 +226,18 @@ impl RunLogger {
     fn begin_to_write(self: &Arc<Self>, mut state: MutexGuard<'_, LoggerState>) {
         if state.writer == Writer::Absent {
             let logger = Arc::clone(self);
-            // If no thread can be started now, the next call of this function tries again.
-            let has_thread = spawn_detached(move || logger.write_all());
-            state.writer = if has_thread { Writer::Idle } else { Writer::Absent };
+            match threads::start("soloist-aside", move || logger.write_all()) {
+                Ok(()) => state.writer = Writer::Idle,
+                // The next call of this function tries again.
+                Err(error) => {
+                    let error = MutexError::unusable(WRITE_LOG, format!("could not start a thread: {error}"));
+                    let is_news = state.failure.replace(error.clone()).is_none() && !state.is_last;
+                    drop(state);
+                    if is_news {
+                        trace::runs_not_logged(&error);
+                    }
+                }
+            }
         } else if state.writer == Writer::Idle {
             self.changed().notify_all();
         }
