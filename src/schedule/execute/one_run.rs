@@ -335,7 +335,6 @@ impl<'a> ActiveRun<'a> {
         if !hooks.is_empty() {
             self.note_loss(self.planned.clock.moment());
         }
-        self.planned.history.ended(&self.running(), &self.outcome);
         self.tell_end();
         self.held.leave_thread();
     }
@@ -354,6 +353,10 @@ impl<'a> ActiveRun<'a> {
 
     /// Reports the end of the run, on the thread that performed it.
     fn tell_end(&mut self) {
+        // After a panic the run may have been reported, or may not have begun.
+        if !self.is_over() && self.start.0 != Moment::NEVER {
+            self.planned.history.ended(&self.running(), &self.outcome);
+        }
         self.stage = RunStage::Over;
         self.tell(&Step::Ended(&self.outcome));
         self.outcome.hook_failures().iter().for_each(|failure| self.tell(&Step::HookFailed(failure)));

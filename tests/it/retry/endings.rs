@@ -1,11 +1,13 @@
 //! What ends the wait for a retry, and releases: a shutdown, a pause, a later occurrence, an operator, the loss of the lease.
 
+use std::sync::atomic::AtomicBool;
+
 use soloist::store::LeaseRequest;
 use soloist::{Overlap, Shutdown, Term};
 
 use super::*;
 use crate::scripted::Scripted;
-use crate::support::holder;
+use crate::support::{holder, with_subscriber};
 
 const PLACES: [fn(Event) -> Event; 2] = [|event| event, Event::in_background];
 
@@ -176,4 +178,31 @@ fn a_timeout_that_passes_in_the_wait_ends_it() {
     let waiting = Waiting::begin(Schedule::new(MemoryMutex::with_clock(&clock)), event);
     clock.jump(FOREVER + 2 * SECOND);
     waiting.ends(NoRetry::TimedOut);
+}
+
+#[test]
+fn a_subscriber_that_panics_before_the_second_attempt_leaves_no_running_run_behind() {
+    /// Panics when it enters a span, if it is armed.
+    struct Panics(Arc<AtomicBool>);
+    impl<S: tracing::Subscriber> tracing_subscriber::Layer<S> for Panics {
+        fn on_enter(&self, _: &tracing::span::Id, _: tracing_subscriber::layer::Context<'_, S>) {
+            assert!(!self.0.swap(false, Ordering::SeqCst), "no paper");
+        }
+    }
+    let clock = ManualClock::at(noon());
+    let schedule = Schedule::new(MemoryMutex::with_clock(&clock));
+    let (seen, is_armed) = (schedule.clone(), Arc::<AtomicBool>::default());
+    let panics = Panics(Arc::clone(&is_armed));
+    let task = move |run: &Run| {
+        is_armed.store(true, Ordering::SeqCst);
+        fails(run)
+    };
+    let event = Event::call("import", task).hourly().without_overlapping().retry(Retry::times(1).after(MOMENT));
+    let subscriber = tracing_subscriber::layer::SubscriberExt::with(tracing_subscriber::Registry::default(), panics);
+    let report = with_subscriber(subscriber, || tick_with(&clock, schedule, event));
+    assert_eq!(ran(&report, "import").kind(), OutcomeKind::Panicked);
+    let status = seen.status();
+    let import = status.event("import").expect("it was added");
+    assert_eq!((import.running.len(), import.consecutive_failures), (0, 1));
+    assert_eq!(import.last_run.as_ref().map(|run| (run.result, run.started)), Some((OutcomeKind::Panicked, noon())));
 }
