@@ -629,6 +629,21 @@ fn what_a_store_does_not_say_of_a_pause_does_not_end_it() {
 }
 
 #[test]
+fn an_outage_between_the_markers_of_two_events_is_an_outage_of_both() {
+    // One of the markers is damaged, so each is read alone.
+    let store = Scripted::default().before(|call| match &call.names[..] {
+        [mark] if call.is("held") && mark.event() == Some("b") => call.times_out(),
+        [_, _, ..] if call.is("held") => Err(MutexError::unusable("read the markers", "one is damaged")),
+        _ => Ok(()),
+    });
+    let report = server(store, [event("a"), event("b")]).run_due(noon());
+    for name in ["a", "b"] {
+        let reason = skipped(&report, name);
+        assert!(matches!(reason, SkipReason::StoreUnavailable(error) if error.is_unavailable()), "{report}");
+    }
+}
+
+#[test]
 fn the_report_says_who_paused_and_until_when() {
     let clock = ManualClock::at(at("2026-03-01T11:00:07Z"));
     let events = [event("berlin").timezone("Europe/Berlin"), event("utc")];

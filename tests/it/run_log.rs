@@ -12,7 +12,8 @@ use soloist::store::{Holder, LeaseRequest, Owner};
 use soloist::testing::TestStore;
 use soloist::time::{Clock, ManualClock};
 use soloist::{
-    Event, EventMutex, FencingToken, FileMutex, MemoryMutex, MutexName, Run, Schedule, Shutdown, SkipReason, Term,
+    Event, EventMutex, FencingToken, FileMutex, MemoryMutex, MutexError, MutexName, Run, Schedule, Shutdown,
+    SkipReason, TaskResult, Term,
 };
 
 use crate::scripted::{Call, Scripted};
@@ -334,6 +335,22 @@ fn no_gate_waits_for_a_log_that_does_not_answer() {
         let runs = schedule.runs(&number.to_string()).unwrap();
         assert_eq!(runs.iter().map(|run| run.record().is_success()).collect::<Vec<_>>(), [true], "event {number}");
     }
+}
+
+#[test]
+fn a_log_that_is_locked_for_a_moment_gets_the_record_at_the_second_try() {
+    let writes = AtomicUsize::new(0);
+    // The first try writes the record with all others, and then alone.
+    let store = Scripted::default().before(move |call| {
+        let is_locked = call.is("write") && writes.fetch_add(1, Ordering::SeqCst) < 2;
+        let locked = || Err(MutexError::unusable("write the log of runs", "it is locked"));
+        if is_locked { locked() } else { Ok(()) }
+    });
+    let schedule = Schedule::new(store).with_run_log(5).unwrap();
+    let log = schedule.clone();
+    let task = move |_: &Run| -> TaskResult { until(|| log.runs("a").is_ok_and(|runs| runs.len() == 1)) };
+    schedule.add(Event::call("a", task).every_minute().without_overlapping()).unwrap();
+    assert!(!schedule.run_due(noon()).is_failure(), "the start is on record before the end");
 }
 
 #[test]

@@ -177,6 +177,7 @@ fn a_loop_that_comes_late_leaves_no_minute_out() {
         ("12:04:01", "12:03:00", &[]),
         // It makes up for five minutes.
         ("12:04:01", "12:20:00", &["12:15", "12:16", "12:17", "12:18", "12:19", "12:20"]),
+        ("12:04:01", "12:20:01", &["12:16", "12:17", "12:18", "12:19", "12:20"]),
     ] {
         let report = tick(last, now);
         let times: Vec<_> = report.entries().iter().map(|entry| entry.occurrence().format("%R").to_string()).collect();
