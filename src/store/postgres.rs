@@ -184,7 +184,8 @@ impl PostgresMutex {
     /// password is sent in plain text. A server is on this host if the URL names only sockets, `localhost` and loopback
     /// addresses.
     ///
-    /// Other options go to the driver, for example `application_name`, `options` and `keepalives`.
+    /// Other options go to the driver, for example `application_name`, `options` and `keepalives`. The URL can't have
+    /// `connect_timeout`, because `timeout` limits the whole call, and is divided among the hosts.
     ///
     /// # Errors
     ///

@@ -55,7 +55,13 @@ impl ServerAddress for Address {
         let is_tcp = |host: &Host| matches!(host, Host::Tcp(_));
         let is_mixed = hosts.iter().any(is_tcp) && !hosts.iter().all(is_tcp);
         url.refuse_if(is_mixed, "lists a socket and a host: name only sockets or only hosts")?;
-        let hosts = each_host(url.place).map(|place| read(&place)).collect::<Result<_, _>>()?;
+        let hosts: Vec<Config> = each_host(url.place).map(|place| read(&place)).collect::<Result<_, _>>()?;
+        let is_one = |config: &Config| match config.get_hosts() {
+            [Host::Tcp(host)] => !host.contains(','),
+            hosts => hosts.len() == 1,
+        };
+        let form = "lists hosts in its options: write them as in postgres://user:password@a,b:5433/database";
+        url.refuse_if(!hosts.iter().all(is_one), form)?;
         Ok(Self { config, hosts })
     }
 }
@@ -87,7 +93,7 @@ impl fmt::Display for Address {
 
 /// The options of the driver. The list has no `sslmode`, because this option is taken out before the driver reads the
 /// URL.
-const OF_DRIVER: [&str; 15] = [
+const OF_DRIVER: [&str; 14] = [
     "user",
     "password",
     "dbname",
@@ -97,7 +103,6 @@ const OF_DRIVER: [&str; 15] = [
     "application_name",
     "target_session_attrs",
     "channel_binding",
-    "connect_timeout",
     "tcp_user_timeout",
     "keepalives",
     "keepalives_idle",
@@ -151,7 +156,7 @@ mod tests {
         for here in ["localhost/app", "127.0.0.1,[::1]/app", "%2Frun%2Fpg/app", "/app?host=localhost"] {
             assert!(!is_overheard(here), "{here}");
         }
-        for elsewhere in ["db/app", "localhost,db/app", "localhost/app?host=db"] {
+        for elsewhere in ["db/app", "localhost,db/app", "/app?host=db"] {
             assert!(is_overheard(elsewhere), "{elsewhere}");
         }
     }
@@ -163,6 +168,7 @@ mod tests {
              certificates to the builder",
             crate::base::similar::quoted(OF_DRIVER.to_vec(), "and")
         );
+        let hosts = "lists hosts in its options: write them as in postgres://user:password@a,b:5433/database";
         let form = "is not well-formed: write postgres://user:password@host:5432/database";
         let schemes = "begins with none of its schemes, which are postgres, postgresql";
         let character = "has a character that can't stand there: write postgres://user:password@host:5432/database, then ? and the \
@@ -178,6 +184,9 @@ mod tests {
             ("postgres://u:sec#ret@h/app", character),
             ("postgres://u:p@h/app?prefix=secret", &unknown),
             ("postgres://u:p@h/app?sslrootcert=secret", &unknown),
+            ("postgres://u:p@h/app?connect_timeout=5", &unknown),
+            ("postgres://u:p@/app?host=h,secret", hosts),
+            ("postgres://u:p@h/app?host=secret", hosts),
             // The password has a &, so `secret` is a part of it.
             ("postgres://u@h/app?password=a&secret=b", &unknown),
             ("postgres://u:secret@h,%2Frun%2Fpg/app", "lists a socket and a host: name only sockets or only hosts"),
