@@ -79,6 +79,7 @@ use builder::FileMutexBuilder;
 use directory::Directory;
 use error::FileError;
 use life_file::LifeLock;
+use network_filesystem::NetworkFilesystem;
 use opened_mutex::OpenedMutex;
 use opened_mutex::mutex_lock::{LockKind, MutexLock, lock_deadline};
 use opened_mutex::state::{Lasts, StateEntry};
@@ -186,7 +187,7 @@ pub struct FileMutex {
 
 struct Shared {
     dir: PathBuf,
-    directory: Mutex<Arc<Directory>>,
+    network: NetworkFilesystem,
     clock: Clock,
     life_locks: Mutex<LifeLocks>,
 }
@@ -233,13 +234,10 @@ impl FileMutex {
         &self.shared.dir
     }
 
-    /// Returns the directory that is at the store's path now.
+    /// Opens and checks the directory that is at the store's path now.
     fn directory(&self) -> Result<Arc<Directory>, FileError> {
-        let mut directory = lock(&self.shared.directory);
-        if let Some(renewed) = directory.renewed().map_err(FileError::of_directory(self.dir()))? {
-            *directory = Arc::new(renewed);
-        }
-        Ok(Arc::clone(&directory))
+        let opened = Directory::open(self.dir(), self.shared.network);
+        opened.map(Arc::new).map_err(FileError::of_directory(self.dir()))
     }
 
     /// Returns the files of each mutex that has a file of this kind.
@@ -434,10 +432,8 @@ impl FileMutexBuilder {
         } else {
             Err(io::Error::new(io::ErrorKind::InvalidInput, NOT_ABSOLUTE))
         };
-        let directory =
-            opened.map_err(|error| error::directory_error(format!("open the directory {}", dir.display()), error))?;
-        let directory = Mutex::new(Arc::new(directory));
-        Ok(FileMutex { shared: Arc::new(Shared { dir, directory, clock, life_locks: Mutex::default() }) })
+        opened.map_err(|error| error::directory_error(format!("open the directory {}", dir.display()), error))?;
+        Ok(FileMutex { shared: Arc::new(Shared { dir, network, clock, life_locks: Mutex::default() }) })
     }
 }
 

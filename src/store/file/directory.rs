@@ -46,7 +46,6 @@ const PAUSES: [Duration; 4] =
 /// The open directory of a store.
 pub(super) struct Directory {
     pub(super) path: PathBuf,
-    network: NetworkFilesystem,
     opened: File,
     pub(super) found: Metadata,
     pub(super) access: Access,
@@ -68,7 +67,7 @@ impl Directory {
         }
     }
 
-    fn open(path: &Path, network: NetworkFilesystem) -> io::Result<Self> {
+    pub(super) fn open(path: &Path, network: NetworkFilesystem) -> io::Result<Self> {
         let directory = OFlags::DIRECTORY.bits().cast_signed();
         let opened = File::options().read(true).custom_flags(directory).open(path);
         let opened = opened.map_err(|error| match fs::metadata(path) {
@@ -79,14 +78,7 @@ impl Directory {
         expect_at(path, &found)?;
         let access = Access::in_directory(path, &found)?;
         network.accept(named(magic_of(path)?))?;
-        Ok(Self { path: path.to_owned(), network, opened, found, access })
-    }
-
-    /// Opens the directory at this path again, if the directory was replaced, or if its owner or mode was changed.
-    /// Otherwise returns `None`.
-    pub(super) fn renewed(&self) -> io::Result<Option<Self>> {
-        let changed = identity(&fs::metadata(&self.path)?) != identity(&self.found);
-        changed.then(|| Self::open(&self.path, self.network)).transpose()
+        Ok(Self { path: path.to_owned(), opened, found, access })
     }
 
     /// Opens the file at `path`, which is in this directory. Returns `None` if the file does not exist.
@@ -183,11 +175,6 @@ impl Directory {
 
 fn is_closed(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::ACCESS.raw_os_error())
-}
-
-/// Returns device, inode, owner, group and mode of a directory.
-fn identity(directory: &Metadata) -> (u64, u64, u32, u32, u32) {
-    (directory.dev(), directory.ino(), directory.uid(), directory.gid(), directory.mode())
 }
 
 fn file_name(path: &Path) -> &OsStr {

@@ -14,15 +14,15 @@ pub(super) struct Directory {
 
 impl Directory {
     /// Opens the directory at `path`, and makes it if it does not exist.
-    pub(super) fn open_or_make(path: &Path, _: NetworkFilesystem) -> io::Result<Self> {
+    pub(super) fn open_or_make(path: &Path, network: NetworkFilesystem) -> io::Result<Self> {
         fs::create_dir_all(path)?;
-        Ok(Self { path: path.to_owned() })
+        Self::open(path, network)
     }
 
-    /// Checks that the path still exists. If the path exists, returns `None`: this value has no descriptor that would
-    /// have to be opened again.
-    pub(super) fn renewed(&self) -> io::Result<Option<Self>> {
-        self.path.metadata().map(|_| None)
+    /// Checks that the path exists.
+    pub(super) fn open(path: &Path, _: NetworkFilesystem) -> io::Result<Self> {
+        path.metadata()?;
+        Ok(Self { path: path.to_owned() })
     }
 
     pub(super) fn file(&self, path: &Path) -> io::Result<Option<OpenFile>> {
