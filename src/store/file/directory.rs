@@ -31,13 +31,6 @@ use access::{Access, Origin, accept_link, our_user, refused, why_closed};
 const FLAGS: OFlags =
     OFlags::RDWR.union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
-/// The flags with `NOATIME`. Without `NOATIME`, the system also stores the time of each read in the file's inode, which
-/// costs more than the read itself. Only the owner of a file is permitted to use this flag.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-const QUIETLY: OFlags = FLAGS.union(OFlags::NOATIME);
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-const QUIETLY: OFlags = FLAGS;
-
 /// The pauses between attempts to open a file. A process that makes a file sets the group and the mode of the file a
 /// moment later. So the first attempts of other processes may fail.
 const PAUSES: [Duration; 4] =
@@ -127,12 +120,7 @@ impl Directory {
     }
 
     fn open_file(&self, path: &Path) -> io::Result<Option<OpenFile>> {
-        let open = |flags| openat(&self.opened, file_name(path), flags, Mode::empty());
-        let opened = match open(QUIETLY) {
-            Err(Errno::PERM) => open(FLAGS),
-            opened => opened,
-        };
-        match opened {
+        match openat(&self.opened, file_name(path), FLAGS, Mode::empty()) {
             Ok(file) => self.accepted(file, path, Origin::Found).map(Some),
             Err(Errno::NOENT) => Ok(None),
             // For a symbolic link, most systems return `ELOOP`, and some BSDs return `EMLINK`.
@@ -147,7 +135,7 @@ impl Directory {
     /// Makes a file. Until its group and its mode are set, only its owner can open it, whatever the umask is.
     fn make_file(&self, path: &Path) -> io::Result<OpenFile> {
         let file =
-            openat(&self.opened, file_name(path), QUIETLY | OFlags::CREATE | OFlags::EXCL, Mode::RUSR | Mode::WUSR)?;
+            openat(&self.opened, file_name(path), FLAGS | OFlags::CREATE | OFlags::EXCL, Mode::RUSR | Mode::WUSR)?;
         self.accepted(file, path, Origin::Made)
     }
 
