@@ -13,12 +13,9 @@ use crate::time::clock::{Clock, moment::Moment};
 /// The longest time that one call waits for locks: the sum of all its waits.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The longest pause between two tries.
-const LONGEST_PAUSE: Duration = Duration::from_millis(1);
-
-/// The length of the last part of a wait. In this part, the thread does not pause between its tries. Other processes
-/// may lock the file so often that it is free only for moments, and a thread that pauses would miss these moments.
-const WITHOUT_PAUSES: Duration = Duration::from_secs(1);
+/// The pause between two tries. It is short, because other processes may lock the file so often that it is free only for
+/// moments.
+const PAUSE: Duration = Duration::from_micros(50);
 
 /// A locked file. The drop of this value unlocks the file.
 pub(crate) struct MutexLock(OpenFile);
@@ -41,7 +38,6 @@ impl MutexLock {
     /// Waits for the lock of `file` until `deadline`. If the deadline has passed, tries once to lock the file, and does
     /// not wait.
     pub(crate) fn wait_for(file: OpenFile, kind: LockKind, deadline: Moment) -> Result<Self, FileError> {
-        let mut pause = Duration::from_micros(20);
         loop {
             let is_locked = match kind {
                 LockKind::Exclusive => file.try_lock()?,
@@ -50,8 +46,7 @@ impl MutexLock {
             if is_locked {
                 return Ok(Self(file));
             }
-            let left = deadline.since(Clock::system().moment());
-            if left.is_zero() {
+            if deadline <= Clock::system().moment() {
                 let why = format!(
                     "it is locked, and a call waits for a few seconds at most: find the process with `fuser '{}'`, and \
                      continue or end it",
@@ -59,12 +54,7 @@ impl MutexLock {
                 );
                 return Err(FileError::at(&file.path)(io::Error::new(io::ErrorKind::TimedOut, why)));
             }
-            if left < WITHOUT_PAUSES {
-                thread::yield_now();
-            } else {
-                thread::sleep(pause);
-                pause = (pause * 2).min(LONGEST_PAUSE);
-            }
+            thread::sleep(PAUSE);
         }
     }
 }
