@@ -160,7 +160,7 @@ impl<S: Session> Engine for SqlEngine<S> {
         let admissions =
             together_or_alone(attempt, request.admissions, &first, |attempt, asked| self.admit(attempt, asked));
         match admissions {
-            // A retry of the failed admissions must not end the leases again.
+            // The leases have ended, although the admissions failed.
             Err(failure) if !ends.is_empty() => {
                 Ok(Answers { ends, admissions: vec![Err(failure); request.admissions.len()] })
             }
