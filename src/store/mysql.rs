@@ -81,11 +81,11 @@ use connection::Connection;
 /// MariaDB is sometimes busy for longer than the timeout, and one process skips its event: `no answer within 4s`.
 /// Processes that ask once a minute are far from that limit.
 ///
-/// When a process has written eight rows, its admission also cleans up after its commit, in one more round trip and one
-/// more transaction. The clean-up deletes rows that ended more than 90 seconds ago: at most twice as many as the
-/// process has written since its last clean-up. Rows that another transaction has locked stay. If the clean-up fails,
-/// the admission stays granted. The count of written rows begins at a random number below eight. So if many processes
-/// write one row each, one in eight of them cleans up. [`purge`](Self::purge) deletes all ended rows at once.
+/// An admission that has written one row also cleans up after its commit in one of eight cases, in one more round trip
+/// and one more transaction. An admission of two rows cleans up in two of eight cases, and an admission of eight rows
+/// always. The clean-up deletes rows that ended more than 90 seconds ago: at most 16, or twice as many as the admission
+/// has written. Rows that another transaction has locked stay. If the clean-up fails, the admission stays granted.
+/// [`purge`](Self::purge) deletes all ended rows at once.
 ///
 /// # What it promises, and what the server does not
 ///

@@ -34,10 +34,8 @@
 //! A token is one more than the highest token in the table, or the server's time in microseconds if that is larger. The
 //! row with the highest token is never deleted.
 //!
-//! A process counts the rows that it has written since its last clean-up. When the count reaches eight, the granted
-//! admission deletes ended rows after its commit. It deletes up to twice as many rows as were counted, so that the
-//! table shrinks. The count begins at a random number. Otherwise a process that ends after one row, as under cron,
-//! would never delete rows.
+//! After its commit, an admission deletes ended rows by chance: with a chance of one in eight for each row that it has
+//! written. It deletes up to 16 rows, or twice as many as it has written, so that the table shrinks.
 //!
 //! An admission names a window of the server's time: from the read of its rows to the deadline of its caller. Outside
 //! of the window, nothing is committed. A renewal and a minimum hold have such a window, too. If a row has the owner of

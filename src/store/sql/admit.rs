@@ -5,6 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::admission_plan::AdmissionPlan;
+use super::clean_up::clean_up_at_times;
 use super::engine::SqlEngine;
 use super::row_key::row_key;
 use super::session::{Session, last_number, list, rows};
@@ -64,7 +65,7 @@ impl<S: Session> SqlEngine<S> {
             {
                 return Err(failure);
             }
-            let written = self.write(attempt, &plan, &look);
+            let written = write(attempt, &plan, &look);
             attempt.until = attempt.call_until; // The connection works, so no time is kept for another.
             let failure = match written {
                 Ok(None) => Failure::unreadable(CROWD).advised(PROXY),
@@ -105,23 +106,22 @@ impl<S: Session> SqlEngine<S> {
         rows(attempt, S::SHORTEN, &[("names", &list(longer))]).map_err(Failure::undone)?;
         look(attempt)
     }
+}
 
-    /// Writes the rows of a plan, all or none, and then cleans up if that is due. Returns the token of the rows, or
-    /// `None` if another process was faster, or was elected to write.
-    fn write(
-        &self,
-        attempt: &mut Attempt<S>,
-        plan: &AdmissionPlan,
-        look: &Snapshot,
-    ) -> Result<Option<FencingToken>, Failure> {
-        let until = attempt.until;
-        let statements = plan.statements::<S>(attempt.connection.tables(), look, until);
-        let answer = attempt.connection.query(&statements, until)?;
-        if last_number::<S, u64>(&answer, 0)? == 0 {
-            return Ok(None);
-        }
-        let token = last_number::<S, u64>(&answer, 1)?;
-        self.uncleaned.add(plan.rows.len(), attempt);
-        Ok(Some(FencingToken::new(token)))
+/// Writes the rows of a plan, all or none, and then cleans up at times. Returns the token of the rows, or
+/// `None` if another process was faster, or was elected to write.
+fn write<S: Session>(
+    attempt: &mut Attempt<S>,
+    plan: &AdmissionPlan,
+    look: &Snapshot,
+) -> Result<Option<FencingToken>, Failure> {
+    let until = attempt.until;
+    let statements = plan.statements::<S>(attempt.connection.tables(), look, until);
+    let answer = attempt.connection.query(&statements, until)?;
+    if last_number::<S, u64>(&answer, 0)? == 0 {
+        return Ok(None);
     }
+    let token = last_number::<S, u64>(&answer, 1)?;
+    clean_up_at_times(attempt, plan.rows.len());
+    Ok(Some(FencingToken::new(token)))
 }

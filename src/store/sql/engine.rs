@@ -8,7 +8,6 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use super::clean_up::UncleanedRows;
 use super::row_key::row_key;
 use super::session::{Session, TextRow, last_number, list, rows, send, values_of};
 use super::snapshot::Snapshot;
@@ -32,7 +31,6 @@ pub(crate) struct SqlEngine<S: Session> {
     pub(crate) schema: String,
     /// The server's clock, as last read on any connection.
     clock: PerProcess<Mutex<Option<ServerClock>>>,
-    pub(super) uncleaned: UncleanedRows,
     /// The index at which the next call begins if it ends leases one by one. The last such call had no time for the lease
     /// at this index. So rows that stay locked do not keep the same leases from their renewal each time.
     next_end: AtomicUsize,
@@ -44,8 +42,7 @@ impl<S: Session> SqlEngine<S> {
         check_name(name)?;
         let renamed = || Tables::new(name, S::QUOTE, "").in_schema(S::SCHEMA);
         let schema = if name == TABLE { S::SCHEMA.to_owned() } else { renamed() };
-        let (uncleaned, next_end) = (UncleanedRows::new(), AtomicUsize::new(0));
-        Ok(Self { target, schema, clock: PerProcess::new(), uncleaned, next_end })
+        Ok(Self { target, schema, clock: PerProcess::new(), next_end: AtomicUsize::new(0) })
     }
 
     pub(super) fn create_table(&self, attempt: &mut Attempt<S>) -> Result<(), Failure> {
