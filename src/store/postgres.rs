@@ -89,9 +89,7 @@ use connection::Connection;
 /// Admissions use transaction-level advisory locks (`pg_advisory_xact_lock`). The keys of the locks are hashes of names
 /// and of a secret in the table. These are the locks:
 ///
-/// - If several admissions ask for one name at the same moment, they wait in a queue for the lock of this name. Another
-///   lock elects one of these admissions to write. The others wait for the elected admission, and then read again, all
-///   at once.
+/// - If several admissions ask for one name at the same moment, they wait in a queue for the lock of this name.
 /// - All admissions that an [excluding](crate::store::Admission::unless) name can refuse share the lock of this name.
 /// - All admissions share one more lock. An admission of more than 50 names takes only this lock, and does not share
 ///   it: it waits for all other admissions.

@@ -22,8 +22,7 @@
 //! isolation level. The admission does not rely on the server's count of affected rows.
 //!
 //! On PostgreSQL, if several processes ask for one name at the same time, they wait in a queue, so that a lost race
-//! causes no error. Only one of these processes may write. The others wait for its commit, write nothing, and leave the
-//! queue together.
+//! causes no error: each process finds the rows of the process before it, and then writes nothing.
 //!
 //! The first read includes the names that exclude an admission. The transaction reads these names again, and commits
 //! nothing if one of them is held. On MySQL, the transaction reads them with locks, after its rows are written. On

@@ -10,7 +10,7 @@
 -- Returns, as the last row, the number of written rows, and their token. No row is written if another owner was granted
 -- one of these names, or an excluding name, since the rows were read. No row is written, either, if a name already has
 -- a row with the owner of this request, released or not: then this request is a late copy. No row is written if the
--- server's time is outside of the window. The token is 0 if another process is elected to write.
+-- server's time is outside of the window.
 --
 -- The statements of this file are sent in one request. The server runs them as one transaction: all of them or none.
 --
@@ -20,35 +20,24 @@ INSERT INTO {mutexes} (name, owner, token, host, pid, acquired_at, expires_at, r
 SELECT 'advisory-key', md5(concat(random(), clock_timestamp(), random())), 0, '', 0, 'epoch', 'epoch', true, 0
 WHERE NOT EXISTS (SELECT FROM {mutexes} WHERE name = 'advisory-key')
 ON CONFLICT (name) DO NOTHING;
--- Several processes may send an admission at the same moment. If the alphabetically first name is the same in each of
--- these admissions, only one process is elected to write. The rows of this process get a token that is higher than all
--- others, and at least the server's time in microseconds. The other processes get the token 0. The settings last for
--- this transaction.
-SELECT set_config('soloist.key', owner, true), set_config('soloist.token', CASE
-    WHEN pg_try_advisory_xact_lock(hashtextextended(owner || least({names}), 1))
-    THEN greatest((SELECT max(token) FROM {mutexes}) + 1, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
-    ELSE 0
-END::text, true) FROM {mutexes} WHERE name = 'advisory-key';
+-- A setting has the secret. It lasts for this transaction.
+SELECT set_config('soloist.key', owner, true) FROM {mutexes} WHERE name = 'advisory-key';
 -- Admissions share one lock. An admission with more than 50 names does not share this lock, and takes no other, because
 -- a server has memory for about 64 locks in each transaction. So this admission waits for all others, and all others
 -- wait for it.
 SELECT CASE
-    WHEN count(name) > 50 AND current_setting('soloist.token') <> '0'
+    WHEN count(name) > 50
     THEN pg_advisory_xact_lock(hashtextextended(current_setting('soloist.key'), 0))::text
     ELSE pg_advisory_xact_lock_shared(hashtextextended(current_setting('soloist.key'), 0))::text
 END
 FROM (SELECT DISTINCT name FROM unnest(ARRAY[{names}, {excluding}]) AS name WHERE name IS NOT NULL) AS names;
--- Admissions of one name queue here, so that each sees the rows that the admission before it has committed. Admissions
--- with the token 0 share a place in the queue: they wait, continue all at once, and write nothing.
+-- Admissions of one name queue here, so that each sees the rows that the admission before it has committed.
 --
 -- For the names of the rows, the queue only keeps errors out of the server's log. For excluding names, the queue is
 -- needed: an admission of the excluding name must wait for this admission, or this admission must wait for that one.
 -- All admissions that an excluding name can refuse share one place. The locks are taken in the order of their keys, so
 -- that no two admissions wait for each other.
-SELECT CASE
-    WHEN asked AND current_setting('soloist.token') <> '0' THEN pg_advisory_xact_lock(key)::text
-    ELSE pg_advisory_xact_lock_shared(key)::text
-END
+SELECT CASE WHEN asked THEN pg_advisory_xact_lock(key)::text ELSE pg_advisory_xact_lock_shared(key)::text END
 FROM (
     SELECT hashtextextended(current_setting('soloist.key') || name, 0) AS key, bool_or(asked) AS asked, count(*) OVER () AS keys
     FROM (
@@ -57,15 +46,16 @@ FROM (
     ) AS names
     GROUP BY key
 ) AS queue WHERE keys <= 50 ORDER BY key;
+-- The token of all rows is higher than all tokens in the table, and at least the server's time in microseconds.
+SELECT set_config('soloist.token', greatest(
+    (SELECT max(token) FROM {mutexes}) + 1, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
+)::text, true);
 WITH written AS (
     INSERT INTO {mutexes} AS held (name, owner, token, host, pid, acquired_at, expires_at, released, term_us, occurrence)
     SELECT * FROM (VALUES {rows}) AS asked
-    WHERE current_setting('soloist.token') <> '0'
-    AND extract(epoch FROM clock_timestamp()) * 1000000 BETWEEN {looked} AND {until} AND NOT EXISTS (
-        SELECT FROM {mutexes} WHERE name IN ({names}) AND (
-            token >= current_setting('soloist.token')::bigint OR owner IN ({owners})
-            OR NOT released AND expires_at > clock_timestamp()
-        )
+    WHERE extract(epoch FROM clock_timestamp()) * 1000000 BETWEEN {looked} AND {until} AND NOT EXISTS (
+        SELECT FROM {mutexes}
+        WHERE name IN ({names}) AND (owner IN ({owners}) OR NOT released AND expires_at > clock_timestamp())
     ) AND NOT EXISTS (
         SELECT FROM {mutexes}
         WHERE name IN ({excluding}) AND NOT released AND expires_at > clock_timestamp()
