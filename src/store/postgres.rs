@@ -77,7 +77,8 @@ use connection::Connection;
 /// | an admission that is granted, of up to a hundred events | 2, and 1 for a clean-up | 1 |
 /// | an admission that is refused | 1 | 0 |
 /// | a release, of up to a hundred leases | 1 | 1 |
-/// | a renewal of all leases that have equal terms | 1 | 1 |
+/// | a renewal of all leases that have equal terms | 2 | 1 |
+/// | a release with a minimum hold | 2 | 1 |
 /// | `exists`, `held` | 1 | 0 |
 /// | `break_lease` | 2 | 1 |
 ///

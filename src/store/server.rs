@@ -15,7 +15,7 @@
 //! | `Server::release_pending` | with a later call if no reply arrived, and this process may hold the name |
 //! | Redis: `topology::connect` | if a Sentinel or a node does not answer, or names another server |
 //! | Redis: `scripts::exchange` | if the server has no copy of a script |
-//! | SQL: `SqlEngine::admit` | until the deadline if another process wins the race, or two transactions conflict |
+//! | SQL: `admit` | until the deadline if another process wins the race, or two transactions conflict |
 //! | SQL: `send` | ten times if two transactions conflict |
 //! | SQL: `together_or_alone` | if a row of a batch is locked: then each request of the batch is sent alone |
 

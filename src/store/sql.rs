@@ -61,7 +61,7 @@ mod snapshot;
 pub(crate) mod table_names;
 
 use clean_up::{PURGED_AT_ONCE, purge};
-use engine::SqlEngine;
+use engine::{SqlEngine, create_table};
 use session::Session;
 
 /// The default time limit of a call.
@@ -91,9 +91,7 @@ pub(crate) type SqlServer<S> = Server<SqlEngine<S>>;
 
 impl<S: Session> SqlServer<S> {
     pub(super) fn create_table(&self) -> Result<(), MutexError> {
-        self.ask(format_args!("create the table {}", self.engine.target.namespace), |attempt| {
-            self.engine.create_table(attempt)
-        })
+        self.ask(format_args!("create the table {}", self.engine.target.namespace), create_table)
     }
 
     /// Deletes the rows that have ended, batch by batch, and returns their number.

@@ -33,6 +33,10 @@ use crate::time::clock::{Clock, wall_plus};
 /// the server for less than a millisecond.
 const CHUNK: usize = 100;
 
+/// The most by which the server's clock and this host's clock drift apart between two calls, in microseconds. A clock
+/// that is set can jump further.
+const CLOCKS_DRIFT: i64 = 1_000_000;
+
 /// The time for which the server keeps the last token after a grant: 30 days.
 pub(super) const TOKEN_KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
@@ -130,7 +134,8 @@ pub(super) fn carry_out(
     }
     calls.extend(parts.map(|admissions| Request { ends: &[], admissions }));
     let (clock, now) = (attempt.connection.clock, Clock::system().moment());
-    let (window, since) = (clock.window(now, attempt.until), instant(clock.at(now)));
+    let window = [(clock.at(now) - CLOCKS_DRIFT).max(0), clock.at(attempt.until)];
+    let since = instant(clock.at(now));
     let is_again = attempt.asked_since.is_some();
     let command = |call: &Request<'_>| carry_out_call(prefix, window, since, is_again, revoked_for, *call);
     let commands: Vec<Cmd> = calls.iter().map(command).collect();

@@ -15,10 +15,6 @@ use crate::store::event_mutex::held::Names;
 use crate::store::event_mutex::warning::StoreWarning;
 use crate::time::clock::{Clock, moment::Moment};
 
-/// The most by which the server's clock and this host's clock drift apart between two calls, in microseconds. A clock
-/// that is set can jump further.
-const CLOCKS_DRIFT: i64 = 1_000_000;
-
 /// A kind of server. An engine sends each request on the connection of an attempt, and reads the reply before the
 /// attempt ends. [`Server`](super::attempts::Server) chooses the connection and the time limit, and decides whether to
 /// send a request again.
@@ -173,12 +169,6 @@ impl ServerClock {
     pub(crate) fn at(self, moment: Moment) -> i64 {
         let later = i64::try_from(moment.since(self.heard).as_micros()).unwrap_or(i64::MAX);
         self.micros.saturating_add(later)
-    }
-
-    /// Returns the beginning and the end of the window, in the server's time in microseconds, of a request that is sent
-    /// at `now` and answered by `until`.
-    pub(crate) fn window(self, now: Moment, until: Moment) -> [i64; 2] {
-        [self.at(now).saturating_sub(CLOCKS_DRIFT).max(0), self.at(until)]
     }
 }
 

@@ -6,8 +6,7 @@ use std::fmt::Display;
 use chrono::Datelike;
 
 use super::row_key::row_key;
-use super::run_rows::{encoded, or_null};
-use super::session::{Session, list};
+use super::session::{Session, encoded, list, or_null};
 use super::snapshot::{MutexRow, Snapshot};
 use super::table_names::Tables;
 use crate::lease::holder::Holder;

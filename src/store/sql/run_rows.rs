@@ -3,11 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
-
 use super::engine::SqlEngine;
 use super::row_key::event_key;
-use super::session::{Session, TextRow, list, rows};
+use super::session::{Session, TextRow, encoded, list, or_null, rows};
 use crate::base::escape::decoded_text;
 use crate::lease::{name::text::read_event_key_text, token::FencingToken};
 use crate::outcome::run_record::numbered_record::NumberedRecord;
@@ -19,9 +17,6 @@ use crate::outcome::{
 use crate::store::server::engine::{Attempt, instant};
 use crate::store::server::failure::Failure;
 use crate::store::server::server_run_log::{DroppedRuns, LogEngine};
-
-/// The bytes that need escapes between quotes. Spaces stay, because people read these texts.
-const NOT_PLAIN: &AsciiSet = &CONTROLS.add(b'%').add(b'\'').add(b'\\');
 
 impl<S: Session> LogEngine for SqlEngine<S> {
     fn runs(&self, attempt: &mut Attempt<S>, events: &[&str]) -> Result<Vec<NumberedRecord>, Failure> {
@@ -131,16 +126,6 @@ fn row<S: Session>(record: &RunRecord) -> String {
     )
 }
 
-/// Returns the text of a value for a statement, or `NULL` for none.
-pub(super) fn or_null(value: Option<impl Display>) -> String {
-    value.map_or_else(|| "NULL".to_owned(), |value| value.to_string())
-}
-
 fn quoted(text: &str) -> String {
     format!("'{}'", encoded(text))
-}
-
-/// Encodes a text for a column that people read.
-pub(super) fn encoded(text: &str) -> String {
-    utf8_percent_encode(text, NOT_PLAIN).to_string()
 }

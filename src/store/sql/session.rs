@@ -4,6 +4,8 @@ use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
 
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+
 use super::table_names::Tables;
 use crate::store::event_mutex::warning::StoreWarning;
 use crate::store::server::engine::Attempt;
@@ -13,6 +15,9 @@ use crate::time::clock::moment::Moment;
 /// The most attempts of a request, if its transaction conflicts with another transaction each time. An admission has more
 /// attempts.
 const TRIES: u32 = 10;
+
+/// The bytes that need escapes between quotes. Spaces stay, because people read these texts.
+const NOT_PLAIN: &AsciiSet = &CONTROLS.add(b'%').add(b'\'').add(b'\\');
 
 /// The columns of one row, as text.
 pub(crate) type TextRow = Vec<String>;
@@ -113,6 +118,16 @@ pub(crate) fn wrong_table(what: &str) -> StoreWarning {
 pub(super) fn list(texts: impl IntoIterator<Item = impl Display>) -> String {
     let texts: Vec<String> = texts.into_iter().map(|text| format!("'{text}'")).collect();
     if texts.is_empty() { "NULL".to_owned() } else { texts.join(", ") }
+}
+
+/// Returns the text of a value for a statement, or `NULL` for none.
+pub(super) fn or_null(value: Option<impl Display>) -> String {
+    value.map_or_else(|| "NULL".to_owned(), |value| value.to_string())
+}
+
+/// Encodes a text for a column that people read.
+pub(super) fn encoded(text: &str) -> String {
+    utf8_percent_encode(text, NOT_PLAIN).to_string()
 }
 
 /// Returns the longest wait of a statement for a row that another transaction has locked. The wait is short, so that

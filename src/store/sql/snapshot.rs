@@ -1,17 +1,18 @@
 //! The rows of several names, and the server's time before they were read.
 
 use std::collections::HashMap;
+use std::fmt::Display;
 use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
 
 use super::row_key::row_key;
-use super::session::TextRow;
+use super::session::{Session, TextRow, list, rows};
 use crate::base::escape::Quoted;
 use crate::lease::{holder::Holder, name::MutexName, owner::Owner, token::FencingToken};
 use crate::store::event_mutex::held::Names;
-use crate::store::server::engine::{EndRequest, FoundEntry, ServerClock, instant};
-use crate::store::server::failure::Failure;
+use crate::store::server::engine::{Attempt, EndRequest, FoundEntry, ServerClock, instant};
+use crate::store::server::{failure::Failure, server_url::ServerAddress};
 use crate::time::clock::LITTLE_STEP;
 
 /// The rows of several names, as read at one time.
@@ -37,8 +38,22 @@ pub(super) struct MutexRow {
 }
 
 impl Snapshot {
+    /// Reads the rows with these keys.
+    pub(super) fn of_keys<S: Session>(
+        attempt: &mut Attempt<S>,
+        keys: impl IntoIterator<Item: Display>,
+    ) -> Result<Self, Failure> {
+        Self::take(attempt, &format!("name IN ({})", list(keys)))
+    }
+
+    /// Reads the rows that meet the condition `which`.
+    pub(super) fn take<S: Session>(attempt: &mut Attempt<S>, which: &str) -> Result<Self, Failure> {
+        let rows = rows(attempt, S::LOOK, &[("which", &which)])?;
+        Self::read(&rows).ok_or_else(|| Failure::not_understood(rows, S::Address::KIND))
+    }
+
     /// Reads the rows that the statement `LOOK` returns. Returns `None` if they make no sense.
-    pub(super) fn read(rows: &[TextRow]) -> Option<Self> {
+    fn read(rows: &[TextRow]) -> Option<Self> {
         let (mut now, mut entries) = (None, HashMap::with_capacity(rows.len()));
         for row in rows {
             if let [time] = &row[..] {

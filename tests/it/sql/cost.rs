@@ -210,10 +210,10 @@ fn what_runs_cost<S: Counts>(counted: &Counted<S>) {
         assert!(matches!(lost, Ok(None)), "{lost:?}");
         assert!(counted.only_looks(|mutex| mutex.exists(lease.name())).unwrap());
         assert!(counted.only_looks(|mutex| holder(mutex, lease.name())).is_some());
-        assert!(counted.costs(Cost(1, 1), |mutex| extend(&mutex, slice::from_ref(&lease), term()).remove(0)).unwrap());
+        assert!(counted.costs(Cost(2, 1), |mutex| extend(&mutex, slice::from_ref(&lease), term()).remove(0)).unwrap());
         assert!(counted.costs(Cost(1, 1), |mutex| mutex.forget(&lease)).unwrap());
         assert!(!counted.only_looks(|mutex| mutex.forget(&lease)).unwrap());
-        assert!(!counted.only_looks(|mutex| extend(&mutex, slice::from_ref(&lease), term()).remove(0)).unwrap());
+        assert!(!counted.costs(Cost(2, 0), |mutex| extend(&mutex, slice::from_ref(&lease), term()).remove(0)).unwrap());
         // The row exists by now.
         let again = request(&format!("event {number}"));
         assert!(counted.admits(|mutex| mutex.create(&again)).unwrap().is_some());
@@ -233,7 +233,7 @@ fn what_batches_cost<S: Counts>(counted: &Counted<S>) {
         let leases: Vec<Lease> = admitted.into_iter().map(granted).collect();
         let lost = counted.costs(Cost(1, 0), |mutex| admit(&mutex, &others));
         assert!(lost.iter().all(is_lost));
-        counted.costs(Cost(1, 1), |mutex| extend(&mutex, &leases, term()));
+        counted.costs(Cost(2, 1), |mutex| extend(&mutex, &leases, term()));
         counted.costs(Cost(1, 1), |mutex| release(&mutex, &leases));
     }
 }
