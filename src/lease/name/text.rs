@@ -31,8 +31,6 @@ impl MutexName {
         text
     }
 
-    /// Writes the text of the name, with each part as `encoded` returns it. A part that was encoded must not have the
-    /// separator `/`.
     /// Returns the name for a message: a lease, a claim or a permit as its text, and a marker in words.
     pub(crate) fn in_words(&self) -> String {
         let (Some(event), Some(mark)) = (self.event(), self.marked()) else { return self.to_string() };
@@ -46,6 +44,8 @@ impl MutexName {
         format!("{what} of {event}")
     }
 
+    /// Writes the text of the name, with each part as `encoded` returns it. A part that was encoded must not have the
+    /// separator `/`.
     fn write(&self, to: &mut impl fmt::Write, encoded: impl Fn(&str) -> Cow<'_, str>) -> fmt::Result {
         let mutex = encoded(self.mutex());
         let Some(ClaimPart { event, claimed }) = &self.0.claim else { return write!(to, "lease/{mutex}") };
