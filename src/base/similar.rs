@@ -16,7 +16,8 @@ pub(crate) fn similar<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> 
         .filter_map(|name| {
             let letters = letters(name);
             let distance = distance(&typed, &letters);
-            let (shorter, longer) = (typed.len().min(letters.len()), typed.len().max(letters.len()));
+            let shorter = typed.len().min(letters.len());
+            let longer = typed.len().max(letters.len());
             let is_near = distance <= longer.div_ceil(4) && distance < shorter;
             let is_part = typed.len() >= 3 && letters.windows(typed.len()).any(|part| part == typed);
             (is_near || is_part).then_some((distance, name))

@@ -33,7 +33,8 @@ pub(super) fn describe(parser: Command, matches: &ArgMatches) -> Option<Answered
 }
 
 fn script(mut parser: Command, shell: Shell) -> CommandAnswer {
-    let (name, mut script) = (parser.get_name().to_owned(), Vec::new());
+    let name = parser.get_name().to_owned();
+    let mut script = Vec::new();
     clap_complete::generate(shell, &mut parser, name, &mut script);
     CommandAnswer::text(String::from_utf8_lossy(&script))
 }

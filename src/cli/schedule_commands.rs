@@ -115,7 +115,8 @@ pub(super) fn on_signals() -> Result<Shutdown, CommandFailure> {
 }
 
 fn run_one(schedule: Schedule, arguments: &ArgMatches) -> Answered {
-    let (event, wait) = (text(arguments, "event"), duration_of(arguments, "wait").unwrap_or_default());
+    let event = text(arguments, "event");
+    let wait = duration_of(arguments, "wait").unwrap_or_default();
     let shutdown = on_signals()?;
     let schedule = schedule.with_shutdown(&shutdown);
     let not_due = || {
@@ -149,7 +150,8 @@ pub(super) fn run_when_free<E>(
     const PAUSE: Duration = Duration::from_millis(200);
     let clock = Clock::system();
     let began = clock.moment();
-    let (until, mut waited) = (began.plus(wait), None);
+    let until = began.plus(wait);
+    let mut waited = None;
     loop {
         let mut entry = run()?;
         if let Verdict::Ran(outcome) = &mut entry.verdict

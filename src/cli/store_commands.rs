@@ -240,7 +240,8 @@ fn locks(stores: &[&dyn EventMutex], prefix: &str, is_json: bool) -> Answered {
 }
 
 fn pause(schedule: &Schedule, event: Option<&str>, arguments: &ArgMatches) -> Answered {
-    let (length, why) = (duration_of(arguments, "for").unwrap_or_default(), text(arguments, "why"));
+    let length = duration_of(arguments, "for").unwrap_or_default();
+    let why = text(arguments, "why");
     let until = wall_plus(Clock::system().now(), length);
     if let Some(event) = event.filter(|event| parse_duration(event).is_ok()) {
         let message = format!("{} is a time, and no event: write `pause --for {event}`", Quoted::new(event));

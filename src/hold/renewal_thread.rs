@@ -163,14 +163,16 @@ impl RenewalThread {
                     release.send_to(&*store, &self.clock);
                 }
             }
-            PlannedJob::Cancel(cancelled) => cancelled.iter().for_each(|held| {
-                held.wake();
-                // Without observers, a timeout is not reported here: the thread of the run logs the timeout, so that
-                // the log record is inside the span of the run.
-                if held.is_lost() || held.observers().is_any() {
-                    self.post_reason(held);
+            PlannedJob::Cancel(cancelled) => {
+                for held in cancelled {
+                    held.wake();
+                    // Without observers, a timeout is not reported here: the thread of the run logs the timeout, so
+                    // that the log record is inside the span of the run.
+                    if held.is_lost() || held.observers().is_any() {
+                        self.post_reason(held);
+                    }
                 }
-            }),
+            }
             PlannedJob::ReportOverdue(overdue) => {
                 for (held, run) in overdue.clone() {
                     self.notices.post(self.clock.now(), move |posted| {
@@ -250,7 +252,11 @@ impl RenewalThread {
 /// report. If all renewals were in time, only observers receive a report.
 fn report_on(due: &DueRenewals, answers: &[Result<bool, MutexError>]) -> Option<impl FnOnce(Posted) + Send + use<>> {
     let observers = due.leases.first()?.0.observers().clone();
-    let (mut renewed, mut late, mut failed, mut lowest, mut first_error) = (0, 0, 0, Duration::MAX, None);
+    let mut renewed = 0;
+    let mut late = 0;
+    let mut failed = 0;
+    let mut lowest = Duration::MAX;
+    let mut first_error = None;
     for ((held, lasted), answer) in due.leases.iter().zip(answers) {
         match answer {
             Ok(true) => {

@@ -82,7 +82,9 @@ impl TimerThread {
         }
         if due < state.wakes_at {
             state.wakes_at = due;
-            state.thread.iter().for_each(Waiting::is_needed);
+            if let Some(thread) = &state.thread {
+                thread.is_needed();
+            }
             self.wake();
         }
         false
@@ -115,7 +117,8 @@ impl TimerThread {
         let clock = waiting.clock().clone();
         let mut state = self.state();
         state.thread = Some(waiting);
-        let (mut removed, mut done) = (Vec::new(), None);
+        let mut removed = Vec::new();
+        let mut done = None;
         loop {
             let patience = state.thread.as_ref().map_or(Duration::ZERO, |thread| thread.patience(state.wakes_at));
             drop(state);

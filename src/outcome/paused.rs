@@ -70,6 +70,9 @@ impl fmt::Display for Pause {
         // The end was computed from two reads of a clock, so it can differ a little from the time that the user gave.
         let until = holder.until().round_subsecs(0);
         write!(f, "paused by {}, since {}, until {}", holder.process(), for_people(holder.since()), for_people(until))?;
-        holder.reason().map_or(Ok(()), |why| write!(f, ": {}", OneLine(why)))
+        match holder.reason() {
+            Some(why) => write!(f, ": {}", OneLine(why)),
+            None => Ok(()),
+        }
     }
 }

@@ -81,10 +81,19 @@ impl RunRecord {
         token: Option<FencingToken>,
         started_at: DateTime<Utc>,
     ) -> Self {
-        let (occurrence, started) = (kept_time(occurrence), kept_time(started_at));
-        let (host, pid) = (one_line(&this_host(), HOST_MAX), std::process::id());
-        let (event, instance, is_backfill, attempts, end) = (event.into(), None, false, 1, None);
-        let record = Self { event, id, occurrence, is_backfill, host, instance, pid, token, started, attempts, end };
+        let record = Self {
+            event: event.into(),
+            id,
+            occurrence: kept_time(occurrence),
+            is_backfill: false,
+            host: one_line(&this_host(), HOST_MAX),
+            instance: None,
+            pid: std::process::id(),
+            token,
+            started: kept_time(started_at),
+            attempts: 1,
+            end: None,
+        };
         record.of_instance(this_instance())
     }
 
@@ -239,7 +248,10 @@ impl fmt::Display for RunRecord {
             _ => write!(f, "{result} after {took}{}", attempts_suffix(self.attempts))?,
         }
         write!(f, " on {process}")?;
-        error.as_ref().map_or(Ok(()), |error| write!(f, ": {error}"))
+        match error {
+            Some(error) => write!(f, ": {error}"),
+            None => Ok(()),
+        }
     }
 }
 

@@ -200,9 +200,10 @@ impl serde::Serialize for SkipReason {
 impl fmt::Display for SkipReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.write_reason(f)?;
-        self.other_application().map_or(Ok(()), |_| {
-            f.write_str("; two applications share this name: give each a prefix, a table or a folder of its own")
-        })
+        if self.other_application().is_some() {
+            f.write_str("; two applications share this name: give each a prefix, a table or a folder of its own")?;
+        }
+        Ok(())
     }
 }
 

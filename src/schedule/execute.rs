@@ -46,7 +46,9 @@ pub(crate) fn run_planned(planned: Vec<PlannedRun<'_>>) -> Vec<Entry> {
     match driven {
         None => run_all(&planned),
         Some(driven) => runtime::block(|blocked| {
-            let _ = blocked.map(|runtime| driven.context.blocked.set(runtime)); // The loop may have set it.
+            if let Some(runtime) = blocked {
+                let _ = driven.context.blocked.set(runtime); // The loop may have set it.
+            }
             run_all(&planned);
         }),
     }
@@ -117,7 +119,8 @@ fn loops_of<'a>(planned: &'a [PlannedRun<'a>]) -> Vec<Vec<&'a PlannedRun<'a>>> {
 /// next admission, if the next run needs no check before its admission, and if both runs use one store. Otherwise the
 /// release is a separate request.
 fn run_in_order<'scope, 'a: 'scope>(planned: &[&'a PlannedRun<'a>], scope: &'scope Scope<'scope, '_>) {
-    let (mut request, mut taken) = (StoreRequest::default(), ClaimsOfOthers::default());
+    let mut request = StoreRequest::default();
+    let mut taken = ClaimsOfOthers::default();
     for (at, &run) in planned.iter().enumerate() {
         let claimed = taken.claims.remove(&at);
         // Filters are called, and pauses are read, after the release of the run before.

@@ -105,7 +105,9 @@ impl Eq for Report {}
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let skipped = self.entries.iter().filter(|entry| matches!(entry.verdict, Verdict::Skipped(_))).count();
-        let (due, ran, failed) = (self.entries.len(), self.entries.len() - skipped, self.failures().count());
+        let due = self.entries.len();
+        let ran = self.entries.len() - skipped;
+        let failed = self.failures().count();
         write!(f, "{}: {due} due, {ran} ran, {skipped} skipped, {failed} failed", for_people(self.at))?;
         table_lines(&self.entries).try_for_each(|line| write!(f, "\n{line}"))
     }

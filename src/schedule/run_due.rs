@@ -108,7 +108,8 @@ impl Schedule {
             self.log_missed_minutes(last, earliest + instant);
         }
         let registry = self.events.registry();
-        let (mut since, mut entries) = (last.max(earliest), Vec::new());
+        let mut since = last.max(earliest);
+        let mut entries = Vec::new();
         while since < now {
             let next = since + instant;
             let until = now.min(Tick::at(next, &Zone::UTC).next_minute() - instant).max(next);
@@ -145,7 +146,9 @@ impl Registry {
             let Definition { timetable, catch_up: Some(catch_up), .. } = &*self.events[*at] else { continue };
             let first = due.partition_point(|(event, _)| event < at);
             let its_own = due[first..].iter().take_while(|(event, _)| event == at).map(|(_, tick)| tick.occurrence());
-            its_own.clone().for_each(|due| catch_up.begin(due));
+            for due in its_own.clone() {
+                catch_up.begin(due);
+            }
             let minute = Tick::at(now, &timetable.zone).occurrence();
             // Only the first tick of a minute looks for missed occurrences.
             if since < minute {
@@ -174,7 +177,9 @@ impl TickPlan {
             let Definition { protection, store, catch_up, .. } = &*self.registry.events[*event];
             let is_kept = protection.claim.is_some() && store.scope != Scope::Process;
             // A later tick may make up for an occurrence that is left out.
-            catch_up.iter().filter(|_| !is_kept).for_each(|catch_up| catch_up.end(tick.occurrence()));
+            if !is_kept && let Some(catch_up) = catch_up {
+                catch_up.end(tick.occurrence());
+            }
             is_kept
         });
         self
@@ -225,7 +230,9 @@ impl Schedule {
         let is_one_event = |run: &PlannedRun<'_>, next: &PlannedRun<'_>| ptr::eq(run.event, next.event);
         if refusal.is_some() {
             for (event, tick) in maybe_missed {
-                registry.events[*event].catch_up.iter().for_each(|catch_up| catch_up.end(tick.occurrence()));
+                if let Some(catch_up) = &registry.events[*event].catch_up {
+                    catch_up.end(tick.occurrence());
+                }
             }
         } else if !registry.catch_up_events.is_empty() {
             planned_runs = Self::with_missed(plan, planned_runs, &context);
@@ -297,6 +304,8 @@ pub(super) struct CallGuard<'a> {
 
 impl Drop for CallGuard<'_> {
     fn drop(&mut self) {
-        self.run_logger.iter().for_each(|logger| logger.finish());
+        if let Some(logger) = self.run_logger {
+            logger.finish();
+        }
     }
 }

@@ -118,7 +118,9 @@ impl Schedule {
         let before_it = Tick::at(now, &Zone::UTC).occurrence().checked_sub_signed(TimeDelta::seconds(1));
         let before_it = before_it.unwrap_or(DateTime::<Utc>::MIN_UTC);
         let next_after = |now| registry.due_index.next_look(now).filter(|next| *next < end);
-        let (first, began, _call) = (now, self.clock.moment(), self.begin_call());
+        let first = now;
+        let began = self.clock.moment();
+        let _call = self.begin_call();
         if next_after(now).is_none() {
             return self.tick(&registry.plan_tick(now, before_it), Some(began), None);
         }
@@ -129,7 +131,9 @@ impl Schedule {
             thread::scope(|scope| {
                 let waiting = shutdown.waiting(&self.clock);
                 let threads = TickThreads { scope, schedule, report: &report, notices: LoopNotices::default() };
-                let (mut now, mut since, mut moment) = (first, before_it, began);
+                let mut now = first;
+                let mut since = before_it;
+                let mut moment = began;
                 loop {
                     threads.tick(registry.plan_tick(now, since), moment, Duration::ZERO);
                     let Some(next) = next_after(now) else { break };
@@ -229,7 +233,8 @@ struct TickThreads<'scope, 'env> {
 /// Plans the ticks that are due now, for occurrences after `since`. If the schedule's events were changed in this time,
 /// there is one plan for the time before each change, and one for the time after the last change.
 fn plan_ticks(past: &[EventsUntil], present: &EventsUntil, mut since: DateTime<Utc>) -> Vec<TickPlan> {
-    let (now, mut plans) = (present.until, Vec::new());
+    let now = present.until;
+    let mut plans = Vec::new();
     for EventsUntil { until, registry } in past.iter().chain([present]) {
         let until = now.min(*until); // The clock may have been set back.
         if since < until {
@@ -258,7 +263,9 @@ impl TickThreads<'_, '_> {
         if plan.is_empty() {
             return;
         }
-        let (schedule, report, plan) = (self.schedule, self.report, Arc::new(plan));
+        let schedule = self.schedule;
+        let report = self.report;
+        let plan = Arc::new(plan);
         let ticked = Arc::clone(&plan);
         let tick = move || {
             if late >= LATE {

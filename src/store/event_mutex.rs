@@ -513,7 +513,9 @@ pub(crate) fn admit_in_steps<M: EventMutex + ?Sized>(mutex: &M, admission: &Admi
     if let Some(request) = admission.claim() {
         let answer = create_or_release(mutex, request, admission);
         let Ok(Some(claim)) = answer else {
-            grant.lease.iter().for_each(|lease| release_unused(mutex, lease));
+            if let Some(lease) = &grant.lease {
+                release_unused(mutex, lease);
+            }
             return answer.map(|_| Admitted::ClaimTaken(holder(mutex, request.name())));
         };
         grant.claim = Some(claim);

@@ -166,7 +166,9 @@ impl Command {
             #[cfg(all(unix, feature = "cli"))]
             let _shared = terminal.map(|terminal| terminal.share(scope, group.leader(), &run.held));
             let mut end = stopping::LeaderEnd { leader: group.leader(), is_watched: false, has_come: Arc::default() };
-            let (leader, has_come, held) = (group.leader(), Arc::clone(&end.has_come), Arc::clone(&run.held));
+            let leader = group.leader();
+            let has_come = Arc::clone(&end.has_come);
+            let held = Arc::clone(&run.held);
             let wait = move || {
                 leader.wait();
                 held.change(|| has_come.store(true, Ordering::Release));

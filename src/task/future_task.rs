@@ -76,7 +76,8 @@ impl FutureTask {
             is_notified,
             awaited: Mutex::new(Some((Box::new(on_end), awaited))),
         });
-        let (work, waiter) = (Some((self.begin)(run.clone())), TaskWaiter::new(run.held.signal()));
+        let work = Some((self.begin)(run.clone()));
+        let waiter = TaskWaiter::new(run.held.signal());
         let future = LeasedFuture { work, waiter, control: Arc::clone(&control), span: span.clone() };
         if let Err(message) = contain(|| (runtime.drive)(future)) {
             control.end(Some(Fault::Panicked(message)), false);

@@ -78,7 +78,9 @@ impl ProcessGroup {
                 Ok(Self { leader, id, watchdog, status: None, zombies: Zombies::default() })
             }
             Err(error) => {
-                watchdog.into_iter().for_each(Watchdog::dismiss);
+                if let Some(watchdog) = watchdog {
+                    watchdog.dismiss();
+                }
                 Err(error)
             }
         }
@@ -90,7 +92,9 @@ impl ProcessGroup {
 
     /// Sends `signal` to the group. `None`: sends SIGTERM.
     pub(super) fn ask_to_stop(&mut self, signal: Option<i32>) {
-        self.watchdog.iter_mut().for_each(Watchdog::note_termination);
+        if let Some(watchdog) = &mut self.watchdog {
+            watchdog.note_termination();
+        }
         self.signal(signal.and_then(Signal::from_named_raw).unwrap_or(Signal::TERM));
     }
 
@@ -123,7 +127,9 @@ impl ProcessGroup {
     /// Returns the exit status of the leader. Call this after the end of the group.
     pub(super) fn end(self) -> io::Result<ExitStatus> {
         let Self { mut leader, watchdog, status, .. } = self;
-        watchdog.into_iter().for_each(Watchdog::dismiss);
+        if let Some(watchdog) = watchdog {
+            watchdog.dismiss();
+        }
         status.unwrap_or_else(|| leader.wait())
     }
 }

@@ -157,7 +157,10 @@ impl Run {
     /// });
     /// ```
     pub fn check(&self) -> Result<(), Cancelled> {
-        self.cancel_reason().map_or(Ok(()), |reason| Err(Cancelled::new(reason)))
+        match self.cancel_reason() {
+            Some(reason) => Err(Cancelled::new(reason)),
+            None => Ok(()),
+        }
     }
 
     /// Waits until the run is cancelled, but at most for `timeout`, and returns the reason. This is a sleep that a

@@ -99,8 +99,13 @@ impl DueIndex {
         }
         let once = timetable.comes_once();
         let at = self.groups.iter().position(|group| group.zone == *zone && group.once == once).unwrap_or_else(|| {
-            let (week_bits, times, events) = (Vec::new(), Vec::new(), Vec::new());
-            self.groups.push(Group { zone: zone.clone(), once, week_bits, times, events });
+            self.groups.push(Group {
+                zone: zone.clone(),
+                once,
+                week_bits: Vec::new(),
+                times: Vec::new(),
+                events: Vec::new(),
+            });
             self.groups.len() - 1
         });
         let group = &mut self.groups[at];
@@ -204,7 +209,8 @@ fn week_bits_of(crontab: &Crontab) -> [u64; 2] {
 
 impl SingleEvent {
     fn new(event: usize, timetable: Timetable) -> Self {
-        let (has_jitter, period) = (timetable.jitter != Jitter::NONE, timetable.period().as_secs().cast_signed());
+        let has_jitter = timetable.jitter != Jitter::NONE;
+        let period = timetable.period().as_secs().cast_signed();
         let needs_seconds =
             timetable.seconds != Seconds::START || timetable.interval.is_some_and(Interval::needs_seconds);
         let has_seconds = if has_jitter { period < 60 } else { needs_seconds };
@@ -248,9 +254,11 @@ impl SingleEvent {
             return;
         }
         let starts = self.timetable.starting_in(self.seconds(now, since));
-        let found = |occurrence| found(self.timetable.tick(now, occurrence));
+        let mut found = |occurrence| found(self.timetable.tick(now, occurrence));
         if self.has_seconds || self.timetable.jitter == Jitter::NONE {
-            starts.last().into_iter().for_each(found);
+            if let Some(latest) = starts.last() {
+                found(latest);
+            }
         } else {
             starts.for_each(found);
         }

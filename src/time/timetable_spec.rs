@@ -122,7 +122,9 @@ impl TimetableSpec {
             None => return Ok(None),
         };
         let times = CivilTimes { cycle: self.cycle.unwrap_or(Cycle::EVERY_DAY), ..expression.times };
-        let (span, interval, zone) = (self.span()?, self.interval()?, zone.clone());
+        let span = self.span()?;
+        let interval = self.interval()?;
+        let zone = zone.clone();
         let timetable = Timetable { times, interval, zone, clock_change, span, ..expression };
         if timetable.next(DateTime::<Utc>::MIN_UTC).is_none() {
             return Err(format!(
@@ -258,7 +260,9 @@ fn whole(method: &str, at: DateTime<Utc>, unit: i64) -> Result<i64, String> {
     if whole == at {
         return Ok(second);
     }
-    let (at, whole, name) = (Rfc3339(at), Rfc3339(whole), if unit == 1 { "second" } else { "minute" });
+    let at = Rfc3339(at);
+    let whole = Rfc3339(whole);
+    let name = if unit == 1 { "second" } else { "minute" };
     Err(format!(
         "`{method}({at})` is not at the start of a {name}, so ticks would miss it: write a time such as `{whole}`"
     ))

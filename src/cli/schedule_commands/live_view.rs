@@ -64,7 +64,8 @@ impl LiveView {
 fn print_told(told: &Receiver<ToPrint>, schedule: &Schedule, shutdown: &Shutdown) {
     let clock = Clock::system();
     let mut has_picture = io::stdout().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
-    let (mut bottom, mut next) = (Bottom::default(), clock.moment());
+    let mut bottom = Bottom::default();
+    let mut next = clock.moment();
     // Report a missing table or a wrong password before the first event needs the store.
     if let Err(error) = schedule.check() {
         print(&format!("{}\n", Chain(&error)));

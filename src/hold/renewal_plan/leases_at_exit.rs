@@ -63,7 +63,9 @@ impl ExitRelease {
     /// of the exiting thread, and the exiting thread waits for the renewal thread.
     pub(in crate::hold) fn send_to(&self, store: &dyn EventMutex, clock: &Clock) {
         let mut batch = Batch::new();
-        self.released.iter().for_each(|(lease, minimum_hold)| batch.add_release(lease.clone(), *minimum_hold));
+        for (lease, minimum_hold) in &self.released {
+            batch.add_release(lease.clone(), *minimum_hold);
+        }
         let mut is_out = !batch.is_empty() && batch.ask(store).is_some();
         let can_extend = || contain(|| store.describe().can_extend()).unwrap_or(false);
         if self.shortened.is_empty() || !can_extend() {

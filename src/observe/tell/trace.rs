@@ -63,7 +63,8 @@ pub(super) fn is_subscribed() -> bool {
 /// Logs a step. [The book](https://docs.rs/crate/soloist/latest/source/docs/guide/logs.md) lists the fields. A message
 /// without the field `event` is inside the span of its run, and the span has the field.
 pub(super) fn trace(step: &Step<'_>, about: &About<'_>) {
-    let (event, occurrence) = (about.event, about.occurrence.map(|occurrence| display(Rfc3339(occurrence))));
+    let event = about.event;
+    let occurrence = about.occurrence.map(|occurrence| display(Rfc3339(occurrence)));
     match *step {
         // These steps are only for observers. A failed release is already logged, as `lease lost` or `lease not released`.
         Step::Begins { .. } | Step::Removed | Step::Released(Release::Lost | Release::Failed(_)) => {}
@@ -99,7 +100,8 @@ pub(super) fn trace(step: &Step<'_>, about: &About<'_>) {
             }
         }
         Step::LeaseLost { mutex, token } => {
-            let (mutex, token) = (mutex.map(|name| display(OneLine(name))), token.map(FencingToken::get));
+            let mutex = mutex.map(|name| display(OneLine(name)));
+            let token = token.map(FencingToken::get);
             event!(error, mutex, token, "lease lost");
         }
         Step::LeftBehind => event!(warn, event, occurrence, "left behind"),
@@ -261,8 +263,20 @@ pub(crate) fn minutes_missed(after: DateTime<Utc>, until: DateTime<Utc>, occurre
 pub(crate) fn shuts_down(signal: Option<i32>, runs: usize, drain: Duration, grace: Duration) {
     log(|| {
         let (drain_ms, grace_ms) = (millis(drain), millis(grace));
-        let (host, pid, instance) = (&*this_host(), std::process::id(), this_instance());
-        event!(info, signal, runs, drain_ms, grace_ms, host, pid, instance = instance.as_deref(), "shutting down");
+        let host = this_host();
+        let pid = std::process::id();
+        let instance = this_instance();
+        event!(
+            info,
+            signal,
+            runs,
+            drain_ms,
+            grace_ms,
+            host = &*host,
+            pid,
+            instance = instance.as_deref(),
+            "shutting down"
+        );
     });
 }
 

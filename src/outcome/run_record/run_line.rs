@@ -17,7 +17,9 @@ impl RunRecord {
     pub(crate) fn to_line(&self) -> String {
         let mut line = format!("occurrence={} started={}", stamp(self.occurrence), stamp(self.started));
         // Writing to a `String` can't fail.
-        let _ = self.token.map_or(Ok(()), |token| write!(line, " token={token}"));
+        if let Some(token) = self.token {
+            let _ = write!(line, " token={token}");
+        }
         let _ = write!(line, " pid={}", self.pid);
         if let Some(RunEnd { at, result, .. }) = &self.end {
             let _ = write!(line, " ended={} result={}", stamp(*at), result.keyword());

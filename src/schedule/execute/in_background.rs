@@ -22,7 +22,8 @@ pub(super) type PlannedRuns<'q, 'a> = Mutex<Peekable<slice::Iter<'q, &'a Planned
 /// for. If runs have filters, or pauses must be read, the releases are sent in a request of their own, because filters
 /// and reads may be slow.
 pub(super) fn run_in_background<'scope, 'a: 'scope>(planned: &PlannedRuns<'_, 'a>, scope: &'scope Scope<'scope, '_>) {
-    let (mut request, mut workers) = (StoreRequest::default(), Workers::new(scope));
+    let mut request = StoreRequest::default();
+    let mut workers = Workers::new(scope);
     let left = || lock(planned).len();
     let have_checks = lock(planned).clone().any(|run| run.needs_check());
     let next = |request: &StoreRequest<'_>, room| lock(planned).next_if(|run| request.has_room_for(run, room)).copied();

@@ -144,6 +144,9 @@ impl PlannedRun<'_> {
         let since_its_begin = self.clock.moment().since(began).max(on_the_wall) + at.since(self.clock.moment());
         let tick = self.tick.now().max(self.context.now);
         let at = wall_plus(tick, began.since(self.context.began) + since_its_begin);
-        self.event.refuses_attempt(at, tick, self.context.past_filters).map_or(Ok(()), Err)
+        match self.event.refuses_attempt(at, tick, self.context.past_filters) {
+            Some(refusal) => Err(refusal),
+            None => Ok(()),
+        }
     }
 }

@@ -281,7 +281,8 @@ impl<'a> ActiveRun<'a> {
                 self.held.limit_task_until(Moment::NEVER);
             }
         }
-        let (cancelled, no_retry) = (self.held.reason_at_end(ended), self.outcome.no_retry());
+        let cancelled = self.held.reason_at_end(ended);
+        let no_retry = self.outcome.no_retry();
         // A loss of the lease is a reason, too. After a wait for a retry, the lease may have been lost since `ended`.
         if cancelled.is_some() || no_retry.is_some() {
             self.note_loss(if no_retry.is_none() { ended } else { self.planned.clock.moment() });
@@ -359,7 +360,9 @@ impl<'a> ActiveRun<'a> {
         }
         self.stage = RunStage::Over;
         self.tell(&Step::Ended(&self.outcome));
-        self.outcome.hook_failures().iter().for_each(|failure| self.tell(&Step::HookFailed(failure)));
+        for failure in self.outcome.hook_failures() {
+            self.tell(&Step::HookFailed(failure));
+        }
         self.watched = None;
     }
 }

@@ -153,18 +153,22 @@ fn ask_once(
     mut may_hold: impl FnMut(Owner),
 ) -> Result<Option<AdmittedRun>, SkipReason> {
     let PlannedRun { store, context, clock, .. } = planned;
-    let (mut batch, mut unused) = (Batch::new(), Batch::new());
+    let mut batch = Batch::new();
+    let mut unused = Batch::new();
     planned.add_admissions(unless, &mut batch)?;
     batch.ask(&*store.mutex);
     let answered = clock.moment();
-    let failed = batch.admissions().iter().filter(|slot| slot.answer().is_none_or(Result::is_err));
-    failed.map(|slot| slot.asked().request().owner()).for_each(&mut may_hold);
+    for slot in batch.admissions().iter().filter(|slot| slot.answer().is_none_or(Result::is_err)) {
+        may_hold(slot.asked().request().owner());
+    }
     let answer = take_best_answer(planned, &mut batch, &mut 0);
     if matches!(&answer, Ok(Admitted::Excluded(by)) if unless.contains(by.name())) {
         return Ok(None);
     }
     let decision = decide(planned, answer, answered, OutagePolicy::Skip, &mut unused);
-    unused.releases().iter().for_each(|slot| may_hold(slot.asked().lease().owner()));
+    for slot in unused.releases() {
+        may_hold(slot.asked().lease().owner());
+    }
     context.outages.carry_out(store, &mut unused);
     unused.log_releases();
     decision.map(Some)
@@ -219,7 +223,8 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
     fn wait(&self) -> Result<AdmittedRun, SkipReason> {
         let waiting = self.shutdown.waiting(self.planned.clock);
         let mut place: Option<QueuePlace> = None;
-        let (mut is_noted, mut why) = (false, SkipReason::QueuedTooLong(None));
+        let mut is_noted = false;
+        let mut why = SkipReason::QueuedTooLong(None);
         loop {
             let now = self.planned.clock.moment();
             if now >= self.until {
@@ -346,7 +351,10 @@ impl<'p, 'a> QueuedRun<'p, 'a> {
     /// of the places in `held`.
     fn leave_to_a_later_one(&self, held: &[Held]) -> Result<(), SkipReason> {
         let later = held.iter().filter_map(Held::holder).find(|holder| self.queue.replaces && self.is_later(holder));
-        later.map_or(Ok(()), |later| Err(SkipReason::Replaced(Some(later.clone()))))
+        match later {
+            Some(later) => Err(SkipReason::Replaced(Some(later.clone()))),
+            None => Ok(()),
+        }
     }
 
     /// Requests lease and claim, if this waiter is one of the first `n`; `n` is the number of runs that the event

@@ -39,7 +39,9 @@ impl<'scope, 'env, 'a: 'scope> Workers<'scope, 'env, 'a> {
     /// Returns workers without a thread. Threads start when runs need them.
     pub(super) fn new(scope: &'scope Scope<'scope, 'env>) -> Self {
         let ((queue, queued), (performed, heard)) = (unbounded(), unbounded());
-        let (idle, threads, most_threads) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(MAX_WORKERS));
+        let idle = AtomicUsize::new(0);
+        let threads = AtomicUsize::new(0);
+        let most_threads = AtomicUsize::new(MAX_WORKERS);
         let pool = Arc::new(Pool { scope, queued, performed, idle, threads, most_threads });
         let (awaited, ended) = (AwaitedRuns::default(), Vec::new());
         Self { pool, queue, performed: heard, unfinished: 0, awaited, ended }

@@ -170,7 +170,9 @@ impl Schedule {
         let at = self.clock.now();
         let events = registry.events.iter().zip(&registry.histories);
         let events = events.map(|(event, history)| EventStatus::new(event, lock(&history.0).clone(), at)).collect();
-        let (host, pid, instance) = (this_host(), std::process::id(), self.instance.clone());
+        let host = this_host();
+        let pid = std::process::id();
+        let instance = self.instance.clone();
         let application = self.application().cloned();
         Status { at, host, pid, instance, application, paused: None, store_errors: Vec::new(), events }
     }
@@ -210,7 +212,9 @@ impl Schedule {
                     status.held_by = holders(event.protection.leases());
                 }
                 status.waiting = event.protection.queue.as_ref().and_then(|queue| holders(&queue.places));
-                status.waiting.iter_mut().for_each(|waiting| waiting.sort_by_key(Holder::token));
+                if let Some(waiting) = &mut status.waiting {
+                    waiting.sort_by_key(Holder::token);
+                }
             }
             if let Some(mark) = pause_marker {
                 status.paused = pause(mark);

@@ -120,7 +120,9 @@ impl Schedule {
     ) -> Result<Backfill<'_>, BackfillError> {
         let registry = self.events.registry();
         let event = registry.index_of(event).map_err(BackfillError::UnknownEvent)?;
-        let (from, until, now) = (range.start, range.end, self.clock.now());
+        let from = range.start;
+        let until = range.end;
+        let now = self.clock.now();
         if !MOST.contains(&most) {
             return Err(BackfillError::Most { most });
         }
@@ -131,7 +133,8 @@ impl Schedule {
             return Err(BackfillError::Future { until, now });
         }
         let before = from.checked_sub_signed(TimeDelta::nanoseconds(1)).unwrap_or(from);
-        let (mut in_range, mut too_many) = (VecDeque::new(), 0);
+        let mut in_range = VecDeque::new();
+        let mut too_many = 0;
         for occurrence in registry.events[event].upcoming(before).take_while(|occurrence| *occurrence < until) {
             in_range.push_back(occurrence);
             if in_range.len() > most {
@@ -198,7 +201,8 @@ impl Backfill<'_> {
         let Self { schedule, event, ref registry, .. } = self;
         let _call = schedule.begin_call();
         schedule.tell_begin();
-        let (began, mut entries) = (schedule.clock.now(), Vec::new());
+        let began = schedule.clock.now();
+        let mut entries = Vec::new();
         for occurrence in &self.open {
             let zone = &self.event().timetable.zone;
             let tick = Tick::at(schedule.clock.now(), zone).with_occurrence(*occurrence, zone);

@@ -25,7 +25,8 @@ const FINAL_AFTER: TimeDelta = TimeDelta::minutes(10);
 /// occurrence, it can run later, when the filters allow it. Then asks the store which occurrences were claimed. If some
 /// were not claimed, asks the store since when it knows the event.
 pub(crate) fn check_missed(candidates: Vec<PlannedRun<'_>>) -> Vec<PlannedRun<'_>> {
-    let (mut missed, mut asked) = (Vec::new(), Vec::new());
+    let mut missed = Vec::new();
+    let mut asked = Vec::new();
     for planned in candidates {
         match planned.ask_filters() {
             _ if planned.context.schedule.is_shutting_down() => planned.end_catch_up(),
@@ -94,7 +95,9 @@ fn find_missed(candidates: &[PlannedRun<'_>]) -> Result<Vec<bool>, MutexError> {
 
 impl PlannedRun<'_> {
     fn end_catch_up(&self) {
-        self.event.catch_up.iter().for_each(|catch_up| catch_up.end(self.tick.occurrence()));
+        if let Some(catch_up) = &self.event.catch_up {
+            catch_up.end(self.tick.occurrence());
+        }
     }
 
     /// Returns since when the store knows the event. If the store has no marker of the event, writes the marker, and

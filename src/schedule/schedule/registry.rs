@@ -85,7 +85,8 @@ impl Registry {
     }
 
     fn index_anew(&mut self) {
-        let (events, histories) = (mem::take(&mut self.events), mem::take(&mut self.histories));
+        let events = mem::take(&mut self.events);
+        let histories = mem::take(&mut self.histories);
         *self = Self { version: self.version + 1, ..Self::default() };
         for (event, history) in events.into_iter().zip(histories) {
             self.push(event, history);

@@ -43,7 +43,8 @@ impl KeptTail {
         /// would come from a process that is still writing.
         const LEFT_IN_IT: usize = 1024 * 1024;
 
-        let (mut tail, mut chunk) = (Self::new(bound), vec![0; CHUNK]);
+        let mut tail = Self::new(bound);
+        let mut chunk = vec![0; CHUNK];
         let mut is_over = false;
         let mut rest = LEFT_IN_IT;
         while rest > 0 {
@@ -70,7 +71,8 @@ impl KeptTail {
     /// Reads until all writers have closed the pipe.
     #[cfg(not(unix))]
     pub(super) fn of(mut pipe: PipeReader, _over: &PipeReader, bound: usize) -> Self {
-        let (mut tail, mut chunk) = (Self::new(bound), vec![0; CHUNK]);
+        let mut tail = Self::new(bound);
+        let mut chunk = vec![0; CHUNK];
         while let Ok(read @ 1..) = pipe.read(&mut chunk) {
             tail.push(&chunk[..read]);
         }

@@ -32,7 +32,8 @@ pub(crate) fn end_orphans(group: u32, owner: Owner, grace: Duration) -> io::Resu
              the process that keeps the lease with `fuser DIR/*.life`",
         ));
     }
-    let (clock, mut zombies) = (Clock::system(), Zombies::default());
+    let clock = Clock::system();
+    let mut zombies = Zombies::default();
     for (signal, patience) in [(Signal::TERM, grace), (Signal::KILL, KILLING)] {
         match kill_process_group(group, signal) {
             Err(Errno::SRCH) => return Ok(true),

@@ -47,7 +47,8 @@ impl Zombies {
 #[cfg(target_os = "linux")]
 fn if_all_are_zombies(group: Pid) -> Option<Vec<u32>> {
     ProcessStat::read(1)?;
-    let (mut zombies, mut known) = (Vec::new(), HashSet::new());
+    let mut zombies = Vec::new();
+    let mut known = HashSet::new();
     for _ in 0..MOST_SCANS {
         let mut all_are_known = true;
         for id in processes().ok()? {

@@ -17,7 +17,9 @@ pub(crate) struct CivilMinute {
 
 impl CivilMinute {
     pub(crate) fn of(civil: &(impl Datelike + Timelike)) -> Self {
-        let (minute, hour, month) = (1 << civil.minute(), 1 << civil.hour(), 1 << civil.month());
+        let minute = 1 << civil.minute();
+        let hour = 1 << civil.hour();
+        let month = 1 << civil.month();
         let bits = [minute, hour, bits_of_month_day(civil), month, bits_of_weekday(civil)];
         Self { bits, day: civil.num_days_from_ce(), year: civil.year() }
     }
@@ -43,7 +45,8 @@ fn nearest_weekdays(day: u32, last: u32, day_of_week: Weekday) -> u128 {
         Weekday::Fri => (day, day + 1),
         _ => (day, day),
     };
-    let (first, end) = (CalendarDay::WeekdayNearest(first).bits(), CalendarDay::WeekdayNearest(end).bits());
+    let first = CalendarDay::WeekdayNearest(first).bits();
+    let end = CalendarDay::WeekdayNearest(end).bits();
     let nearest = (end << 1) - first;
     let is_last = CalendarDay::WeekdayNearest(last).bits() & nearest != 0;
     nearest | if is_last { CalendarDay::LastWeekday.bits() } else { 0 }

@@ -101,9 +101,10 @@ impl Crontab {
 
 /// Returns the step of a set that is `*/step`, if the step divides the range of the field evenly.
 fn even_step(set: FieldSet, field: Field) -> Option<u32> {
-    let (first, last) = (field.ends().0, if field == Field::DayOfWeek { 6 } else { field.ends().1 });
+    let first = field.ends().0;
+    let last = if field == Field::DayOfWeek { 6 } else { field.ends().1 };
     let length = last - first + 1;
-    let is_it = |step: &u32| length % step == 0 && set.bits == FieldSet::every_nth(field, *step).bits;
+    let is_it = |step: &u32| length.is_multiple_of(*step) && set.bits == FieldSet::every_nth(field, *step).bits;
     (1..length).find(is_it)
 }
 

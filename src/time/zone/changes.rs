@@ -55,7 +55,8 @@ impl Zone {
     /// Returns the clock change after second `from` and up to second `to`. There must be exactly one change.
     pub(crate) fn change_between(&self, from: i64, to: i64) -> Change {
         let (before, after) = (self.seconds_ahead_at(from), self.seconds_ahead_at(to));
-        let (mut old, mut at) = (from, to);
+        let mut old = from;
+        let mut at = to;
         while at - old > 1 {
             let middle = old + (at - old) / 2;
             *(if self.seconds_ahead_at(middle) == before { &mut old } else { &mut at }) = middle;
