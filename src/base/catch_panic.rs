@@ -12,6 +12,11 @@ pub(crate) fn contain<T>(code: impl FnOnce() -> T) -> Result<T, Arc<str>> {
     catch_unwind(AssertUnwindSafe(code)).map_err(message)
 }
 
+/// Drops a value that can hold a value of another crate, for example an error or an observer. That drop can panic.
+pub(crate) fn discard<T>(unused: T) {
+    let _ = contain(|| drop(unused));
+}
+
 fn message(payload: Box<dyn Any + Send>) -> Arc<str> {
     let text = payload.downcast_ref::<&str>().copied();
     let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));

@@ -14,9 +14,9 @@ use super::held_lease::HeldLease;
 #[cfg(unix)]
 use super::process_exit::{self, EndsWithProcess};
 use super::renewal_plan::{DueRenewals, Plan, PlannedJob, RenewalAnswers};
-use super::timer_thread::{TimerThread, discard};
+use super::timer_thread::TimerThread;
 use crate::base::lock::lock;
-use crate::base::{catch_panic::contain, error::MutexError, per_process::PerProcess, threads};
+use crate::base::{catch_panic::contain, catch_panic::discard, error::MutexError, per_process::PerProcess, threads};
 use crate::lease::{holder::Holder, name::MutexName, request::Lease, store_id::StoreId, term::Renewal};
 use crate::observe::notice::{About, Step};
 use crate::observe::tell::{notice_queue::NoticeQueue, notice_queue::Posted, trace};

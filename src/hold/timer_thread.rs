@@ -15,7 +15,7 @@ use std::time::Duration;
 use super::held_lease::NO_THREAD;
 use super::renewal_plan::{Plan, PlanStep, PlannedJob, RenewalAnswers};
 use super::sync::{AtomicBool, Condvar, Mutex, MutexGuard, Ordering};
-use crate::base::catch_panic::contain;
+use crate::base::catch_panic::discard;
 use crate::time::{clock::Waiting, clock::moment::Moment};
 
 pub(super) struct TimerThread {
@@ -68,6 +68,7 @@ impl TimerThread {
         let (changed, due) = change(&mut state.plan);
         let needs_thread = due.is_some_and(|due| self.plan_by(&mut state, due));
         let removed = state.plan.take_removed();
+        // No lock is held, because the drop of a lease can drop an observer, which is code of the user.
         drop(state);
         discard(removed);
         (changed, needs_thread)
@@ -212,12 +213,6 @@ impl TimerThread {
         let Ok(state) = self.state.try_lock() else { return false };
         state.wakes_at != Moment::BEGINNING && !state.plan.has_leases()
     }
-}
-
-/// Drops leases and jobs. The caller holds no lock, because the drop of a lease can drop an observer, which is code of the
-/// user.
-pub(super) fn discard<T>(unused: T) {
-    let _ = contain(|| drop(unused));
 }
 
 /// A guard that notes a panic of the thread, so that the next job starts a new thread.

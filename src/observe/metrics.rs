@@ -97,7 +97,7 @@ fn count(event: &str, notice: &Notice<'_>, now: f64) {
                 histogram!("soloist_run_duration_seconds", "event" => event.to_owned()).record(outcome.took());
             }
             match result {
-                OutcomeKind::Succeeded => {
+                OutcomeKind::Succeeded if !outcome.is_failure() => {
                     gauge("soloist_last_success_timestamp_seconds").set(now);
                     gauge("soloist_consecutive_failures").set(0);
                 }

@@ -219,24 +219,34 @@ impl RunOutcome {
         self.release.as_ref()
     }
 
-    /// Returns the message of the task's fault, or of a failed `before` hook. `None`: there is no fault, or the task
-    /// timed out and then returned without an error.
+    /// Returns the message of the task's fault, or of a failed `before` hook. If the task succeeded, returns the reason
+    /// why the run [failed](Self::is_failure) nevertheless. `None`: there is no fault, or the task timed out and then
+    /// returned without an error.
     pub(crate) fn error(&self) -> Option<String> {
         let message = |fault: &Fault| match fault {
             Fault::Failed(error) => Chain(&**error).to_string(),
             Fault::Panicked(message) => message.to_string(),
             Fault::Exited(status) => Exited(*status).to_string(),
         };
-        // The application's error type writes the message, and its code can panic.
-        let message = |fault: &Fault| {
-            contain(|| message(fault)).unwrap_or_else(|_| "an error whose message can't be shown".to_owned())
-        };
-        match &self.ended {
-            Ended::Succeeded => None,
+        let error = || match &self.ended {
+            Ended::Succeeded => self.failure_of_success(),
             Ended::Faulted(fault) => Some(message(fault)),
             Ended::TimedOut { fault, .. } => fault.as_ref().map(message),
             Ended::NotStarted => self.hook_failures().first().map(|failure| message(&failure.fault)),
+        };
+        // The application's error type writes the message, and its code can panic.
+        contain(error).unwrap_or_else(|_| Some("an error whose message can't be shown".to_owned()))
+    }
+
+    /// Returns the reason why a run failed although its task succeeded.
+    fn failure_of_success(&self) -> Option<String> {
+        if let Some(at) = self.lease_lost_at() {
+            return Some(format!("the lease was lost at {}", for_people(at)));
         }
+        if let Some(failure) = self.hook_failures().first() {
+            return Some(failure.to_string());
+        }
+        self.unprotected().map(|error| format!("unprotected: {}", Chain(error)))
     }
 
     /// Returns whether another server may run the occurrence. It may do so if the lease was lost before the task

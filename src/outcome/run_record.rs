@@ -226,9 +226,9 @@ impl RunRecord {
         self.end.as_ref()
     }
 
-    /// Returns whether the run has ended and the task succeeded.
+    /// Returns whether the run has ended, the task succeeded, and nothing else of the run failed.
     pub fn is_success(&self) -> bool {
-        self.end.as_ref().is_some_and(|end| end.result == OutcomeKind::Succeeded)
+        self.end.as_ref().is_some_and(|end| end.result == OutcomeKind::Succeeded && end.error.is_none())
     }
 }
 
@@ -285,7 +285,8 @@ impl RunEnd {
         self.result
     }
 
-    /// Returns the error of the run, in one line of at most 200 characters.
+    /// Returns the error of the run, in one line of at most 200 characters. If the task succeeded, this is the reason why
+    /// the run failed nevertheless, for example a lost lease.
     pub fn error(&self) -> Option<&str> {
         self.error.as_deref()
     }

@@ -87,7 +87,8 @@ pub struct LastRun {
     pub attempts: u32,
     /// The result, in one word.
     pub result: OutcomeKind,
-    /// The error, on one line. `None`: the run succeeded.
+    /// The error, on one line. If the task succeeded, this is the reason why the run failed nevertheless. `None`: the
+    /// run succeeded.
     pub error: Option<Arc<str>>,
     /// The fencing token of the run; `None` if the run was not protected.
     pub token: Option<FencingToken>,
@@ -132,8 +133,7 @@ impl EventHistory {
         let result = outcome.kind();
         // The error becomes a text before the lock is taken, because the error's `Display` is code of the user, which
         // may be slow.
-        let error = if result == OutcomeKind::Succeeded { None } else { outcome.error() };
-        let error = error.map(|error| OneLine(error).to_string().into());
+        let error = outcome.error().map(|error| OneLine(error).to_string().into());
         let RunningNow { occurrence, is_backfill, since: started, token, .. } = *run;
         let (took, attempts) = (outcome.took, outcome.attempts());
         let ended = LastRun { occurrence, is_backfill, started, took, attempts, result, error, token };
@@ -142,7 +142,10 @@ impl EventHistory {
             seen.running.swap_remove(at);
         }
         match result {
-            OutcomeKind::Succeeded => (seen.failures, seen.last_success) = (0, Some(ended.clone())),
+            OutcomeKind::Succeeded if !outcome.is_failure() => {
+                seen.failures = 0;
+                seen.last_success = Some(ended.clone());
+            }
             OutcomeKind::Cancelled => {}
             _ => seen.failures += 1,
         }

@@ -33,7 +33,9 @@ impl Store {
         // address in memory.
         let mutex: Arc<dyn EventMutex> = Arc::new(mutex);
         let description = mutex.describe();
-        let (id, scope, can_extend) = (description.identity(), description.scope(), description.can_extend());
+        let id = description.identity();
+        let scope = description.scope();
+        let can_extend = description.can_extend();
         Self { mutex, id, scope, can_extend }
     }
 

@@ -265,7 +265,8 @@ impl FileMutex {
         let mut names: Vec<&MutexName> = iter::once(name).chain(admission.excluded_by()).collect();
         names.sort_by_key(|name| name.mutex());
         names.dedup_by_key(|name| name.mutex());
-        let (directory, mut locks) = (self.directory()?, Vec::new());
+        let directory = self.directory()?;
+        let mut locks = Vec::new();
         for each in names {
             let kind = if each.mutex() == name.mutex() { LockKind::Exclusive } else { LockKind::Shared };
             let paths = MutexPaths::of(Arc::clone(&directory), each.mutex());
@@ -320,7 +321,8 @@ impl FileMutex {
     /// out.
     fn list(&self, names: Names<'_>) -> Result<Vec<Held>, MutexError> {
         let failed = |error: FileError| error.while_trying_to("list leases");
-        let (deadline, mut held) = (lock_deadline(), Vec::new());
+        let deadline = lock_deadline();
+        let mut held = Vec::new();
         for paths in self.paths_with(STATE).map_err(failed)? {
             match self.held_in(paths, deadline, names).map_err(failed) {
                 Err(error) if error.is_outage() => return Err(error),
@@ -334,7 +336,8 @@ impl FileMutex {
     /// [`health::warnings`] warns of them.
     #[cfg(unix)]
     fn unusable_states(&self) -> Result<Vec<StoreWarning>, FileError> {
-        let (deadline, mut warnings) = (lock_deadline(), Vec::new());
+        let deadline = lock_deadline();
+        let mut warnings = Vec::new();
         for paths in self.paths_with(STATE)? {
             if paths.open_if_there(STATE).is_ok() {
                 let found = self.held_in(paths, deadline, Names::Each(&[]));

@@ -146,7 +146,9 @@ impl MemoryState {
         if self.entries.len() == self.entries.capacity() {
             self.make_room(now);
         }
-        let (owner, until, label) = (request.owner(), now.plus(request.term().get()), request.label().cloned());
+        let owner = request.owner();
+        let until = now.plus(request.term().get());
+        let label = request.label().cloned();
         let entry = MemoryEntry { owner, token, since: now, until, occurrence: request.occurrence(), label };
         self.entries.insert(request.name().clone(), entry);
     }
@@ -175,7 +177,8 @@ impl MemoryEntry {
 
     /// Returns the holder. The entry has monotonic times; they are converted to the wall clock, by its present setting.
     fn holder(&self, clock: &Clock, now: Moment) -> Holder {
-        let (since, until) = (clock.wall_at(self.since), wall_plus(clock.now(), self.until.since(now)));
+        let since = clock.wall_at(self.since);
+        let until = wall_plus(clock.now(), self.until.since(now));
         let holder = Holder::of_this_process(self.owner, self.token, self.label.as_deref(), since, until);
         holder.with_occurrence(self.occurrence)
     }

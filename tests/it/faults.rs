@@ -2,9 +2,11 @@
 
 use std::panic::panic_any;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use soloist::{
-    Event, EventMutex, FileMutex, LeaseGuard, MemoryMutex, MutexError, MutexName, Report, Schedule, SkipReason, Term,
+    Event, EventMutex, FileMutex, LeaseGuard, MemoryMutex, MutexError, MutexName, Report, Retry, Run, Schedule,
+    SkipReason, Term,
 };
 
 use crate::scripted::Scripted;
@@ -63,6 +65,28 @@ fn a_task_that_panics_with_something_that_panics_when_it_is_dropped() {
     let report = tick(mutex.clone(), Event::call("faulty", |_| panic_any(Bomb)), &diary);
     assert!(ran(&report, "faulty").to_string().ends_with(": the value of the panic is not a text"));
     assert!(is_free(&mutex));
+}
+
+#[test]
+fn an_error_that_panics_when_it_is_dropped_before_the_next_attempt() {
+    #[derive(Debug, thiserror::Error)]
+    #[error("no paper")]
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("and again");
+        }
+    }
+    for place in [|event| event, Event::in_background] {
+        let (mutex, diary) = (MemoryMutex::new(), Diary::default());
+        let fails = |run: &Run| Err(if run.attempt() == 1 { Bomb.into() } else { "no ink".into() });
+        let faulty = Event::call("faulty", fails).retry(Retry::times(1).after(Duration::from_millis(1)));
+        let report = tick(mutex.clone(), place(faulty), &diary);
+        let outcome = ran(&report, "faulty");
+        assert_eq!(outcome.attempts(), 2);
+        assert!(outcome.to_string().ends_with(": no ink"), "{outcome}");
+        assert!(is_free(&mutex));
+    }
 }
 
 #[test]

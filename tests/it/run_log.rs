@@ -116,6 +116,27 @@ fn a_failure_is_on_record_with_its_error_and_the_last_success_stays() {
 }
 
 #[test]
+fn a_run_whose_hook_fails_after_a_success_is_a_failure_wherever_it_is_told() {
+    let (_clock, mutex) = store();
+    let schedule = Schedule::new(mutex).named("shop").unwrap().with_run_log(3).unwrap();
+    let event = Event::call("a", |_| {}).every_minute().then(|_, _| panic!("no mail"));
+    schedule.add(event.pause_on_failure(2)).unwrap();
+    for number in 0..2 {
+        assert!(schedule.run_due(minute(number)).is_failure());
+        is_on_record(&schedule, number);
+    }
+    let run = schedule.runs("a").unwrap().remove(0);
+    let end = run.record().end().unwrap();
+    assert_eq!((end.result(), end.error()), (OutcomeKind::Succeeded, Some("`then` hook 1 panicked: no mail")));
+    assert!(!run.record().is_success());
+    let status = schedule.status();
+    let event = status.event("a").expect("it was added");
+    assert_eq!((event.consecutive_failures, &event.last_success), (2, &None));
+    assert_eq!(event.last_run.as_ref().unwrap().error.as_deref(), Some("`then` hook 1 panicked: no mail"));
+    is_paused(&schedule);
+}
+
+#[test]
 fn a_run_at_work_is_on_record_and_one_whose_lease_is_gone_is_presumed_dead() {
     let (clock, mutex) = store();
     let schedule = logged(&mutex);

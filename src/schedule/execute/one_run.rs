@@ -7,7 +7,7 @@ use std::sync::Arc;
 use chrono::DateTime;
 
 use super::next_attempt::{AwaitedPart, FailedAttempt, RetryWait, TaskStart};
-use crate::base::{catch_panic::contain, error::BoxError};
+use crate::base::{catch_panic::contain, catch_panic::discard, error::BoxError};
 use crate::event::protection::claim::MINUTE;
 use crate::hold::held_lease::ReleaseOnDrop;
 use crate::hold::renewal_thread::RenewalThread;
@@ -86,8 +86,9 @@ impl<'a> ActiveRun<'a> {
             }
         });
         if let Err(message) = performed {
-            let (ended, token) = (Ended::Faulted(Fault::Panicked(message)), self.outcome.token);
-            self.outcome = RunOutcome { ended, token, ..RunOutcome::NOT_STARTED };
+            let ended = Ended::Faulted(Fault::Panicked(message));
+            let panicked = RunOutcome { ended, token: self.outcome.token, ..RunOutcome::NOT_STARTED };
+            discard(mem::replace(&mut self.outcome, panicked));
             self.tell_end();
         }
         matches!(self.stage, RunStage::Awaits(_))
@@ -247,6 +248,7 @@ impl<'a> ActiveRun<'a> {
         }
         match decision {
             Ok(None) => {
+                discard(failed);
                 self.planned.history.retried(&self.running());
                 self.run.attempt += 1;
                 self.outcome.details_mut().retries = attempt;

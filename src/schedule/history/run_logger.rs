@@ -124,6 +124,11 @@ impl EventQueue {
         !self.is_set_aside && (!records.is_empty() || follow_up.is_some() || self.skips_are_due)
     }
 
+    /// Returns whether the numbers of skips were written a moment ago, so that new numbers wait.
+    fn has_written_skips(&self, now: Moment) -> bool {
+        self.skips_written_at.is_some_and(|at| now.since(at) < SKIPS_AT_MOST_EACH)
+    }
+
     /// Puts back the work that could not be written. It is older than the work that came meanwhile.
     fn put_back(&mut self, left: LogWork, most: usize) {
         let LogWork { mut records, follow_up, skips } = left;
@@ -156,8 +161,10 @@ impl LoggerState {
         self.queues.entry(event.into()).or_default()
     }
 
-    /// Takes out the work that is due.
-    fn take_work(&mut self) -> Vec<(Box<str>, LogWork)> {
+    /// Takes out the work that is due. Forgets the events without work, because events may be added and removed again
+    /// and again.
+    fn take_work(&mut self, now: Moment) -> Vec<(Box<str>, LogWork)> {
+        self.queues.retain(|_, queue| !queue.work.is_done() || queue.has_written_skips(now));
         let due = self.queues.iter_mut().filter(|(_, queue)| queue.is_due());
         let work = due.map(|(event, queue)| {
             queue.skips_are_due = false;
@@ -256,7 +263,7 @@ impl RunLogger {
             if let Some(thread) = state.exits_on.take() {
                 state.end_runs(thread, self);
             }
-            let mut work = state.take_work();
+            let mut work = state.take_work(self.clock.moment());
             if work.is_empty() {
                 state.writer = if state.runs.is_empty() { Writer::Absent } else { Writer::Idle };
                 self.changed().notify_all();
@@ -345,7 +352,7 @@ impl RunLogger {
         let mut state = self.state_until_exit();
         let queue = state.queue(event);
         add_skips(&mut queue.work.skips, &[skip]);
-        if queue.skips_written_at.is_none_or(|at| now.since(at) >= SKIPS_AT_MOST_EACH) {
+        if !queue.has_written_skips(now) {
             (queue.skips_written_at, queue.skips_are_due, queue.is_set_aside) = (Some(now), true, false);
             self.begin_to_write(state);
         }
@@ -455,7 +462,7 @@ impl Observer for Arc<RunLogger> {
                 let (at, error) = (notice.at(), outcome.error());
                 let mut state = self.state();
                 let LoggedStart { record, after_failure } = state.runs.remove(&id).unwrap_or_default();
-                if !outcome.is_success() && after_failure.is_some() {
+                if (!outcome.is_success() || outcome.is_failure()) && after_failure.is_some() {
                     state.queue(event).work.follow_up = after_failure;
                 }
                 let record = record.map_or_else(|| started(outcome.fencing_token()), |(record, _)| record);
@@ -464,5 +471,27 @@ impl Observer for Arc<RunLogger> {
             }
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::DateTime;
+
+    use crate::Event;
+    use crate::schedule::schedule::Schedule;
+
+    #[test]
+    fn a_removed_event_is_forgotten_when_its_records_are_written() {
+        let schedule = Schedule::in_process().with_run_log(3).expect("memory keeps a log");
+        for number in 0..3 {
+            let name = format!("import-{number}");
+            schedule.add(Event::call(&*name, |_| {}).every_minute()).expect("it is right");
+            assert!(!schedule.run_due(DateTime::UNIX_EPOCH).is_failure());
+            schedule.remove(&name);
+        }
+        let logger = schedule.run_logger.as_ref().expect("it has a log");
+        logger.finish();
+        assert!(logger.state().queues.is_empty());
     }
 }

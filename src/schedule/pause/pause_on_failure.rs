@@ -8,7 +8,7 @@ use super::pause_error::PauseError;
 use crate::base::{catch_panic::contain, error::MutexError};
 use crate::lease::{name::MutexName, owner::Owner, term::Term};
 use crate::observe::tell::trace;
-use crate::outcome::run_record::{RunEnd, RunRecord, outcome_kind::OutcomeKind};
+use crate::outcome::run_record::{RunRecord, outcome_kind::OutcomeKind};
 use crate::schedule::schedule::Schedule;
 
 impl Schedule {
@@ -45,9 +45,7 @@ impl Schedule {
 /// Returns whether the last `limit` of these runs have failed. `runs` begins with the newest run. A run that is still
 /// running or was cancelled does not count.
 fn have_failed(runs: &[RunRecord], limit: usize) -> bool {
-    let results = runs.iter().filter_map(|run| run.end().map(RunEnd::result));
-    let failures = results
-        .filter(|result| *result != OutcomeKind::Cancelled)
-        .take_while(|result| *result != OutcomeKind::Succeeded);
+    let counts = |run: &&RunRecord| run.end().is_some_and(|end| end.result() != OutcomeKind::Cancelled);
+    let failures = runs.iter().filter(counts).take_while(|run| !run.is_success());
     failures.take(limit).count() == limit
 }

@@ -44,7 +44,9 @@ impl FileMutex {
             let mut log = read(&paths, event)?;
             change(&mut log);
             let skips = log.skips.iter().map(|skip| {
-                let (reason, count, latest) = (skip.reason(), skip.count(), skip.latest().timestamp_micros());
+                let reason = skip.reason();
+                let count = skip.count();
+                let latest = skip.latest().timestamp_micros();
                 format!("skipped={reason} count={count} latest_us={latest}\n")
             });
             let runs = log.runs.iter().map(|run| format!("{} {}\n", run.record.id(), run.to_line()));
@@ -59,7 +61,8 @@ impl RunLog for FileMutex {
     /// Writes the records of each event. If the log of one event can't be used, the records of the other events are
     /// written.
     fn write(&self, records: &[RunRecord], keep: usize) -> Result<(), MutexError> {
-        let (deadline, mut answer) = (write_deadline(), Ok(()));
+        let deadline = write_deadline();
+        let mut answer = Ok(());
         for (event, new) in by_event(records) {
             match self.change_log(event, deadline, |log| log.add(&new, keep)) {
                 Err(error) if error.is_outage() => return Err(error),
@@ -125,6 +128,8 @@ fn event_of(paths: &MutexPaths) -> Result<Option<String>, FileError> {
 fn skip_count(line: &str) -> Option<SkipCount> {
     let mut fields = line.split(' ');
     let mut field = |name: &str| fields.next()?.strip_prefix(name)?.strip_prefix('=');
-    let (reason, count, latest) = (field("skipped")?, field("count")?, field("latest_us")?);
+    let reason = field("skipped")?;
+    let count = field("count")?;
+    let latest = field("latest_us")?;
     SkipCount::new(reason, count.parse().ok()?, DateTime::from_timestamp_micros(latest.parse().ok()?)?)
 }

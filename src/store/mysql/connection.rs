@@ -131,7 +131,8 @@ async fn read(conn: &mut Conn, statements: &str) -> mysql_async::Result<Vec<Text
         Some(Value::Bytes(bytes)) => str::from_utf8(bytes).unwrap_or_default().to_owned(),
         _ => String::new(),
     };
-    let (mut answer, mut rows) = (conn.query_iter(statements).await?, Vec::new());
+    let mut answer = conn.query_iter(statements).await?;
+    let mut rows = Vec::new();
     loop {
         // If a statement after the first has failed, `is_empty` returns `true`, and only the next `collect` returns the
         // error. So the loop calls `collect` once more when the answer is empty.

@@ -117,7 +117,8 @@ impl Session for Connection {
     const COUNT_SKIPS: &'static str = include_str!("statements/count_skips.sql");
 
     fn open(target: &Target<Address>, until: Moment) -> Result<Self, Failure> {
-        let (lock, statement) = (lock_timeout(target.timeout).as_millis().max(1), target.timeout.as_millis().max(1));
+        let lock = lock_timeout(target.timeout).as_millis().max(1);
+        let statement = target.timeout.as_millis().max(1);
         let limits = format!("SET LOCAL lock_timeout = {lock}; SET LOCAL statement_timeout = {statement}; ");
         let settings = format!(
             "{limits}SET LOCAL search_path = pg_catalog, pg_temp; SET LOCAL transaction_isolation = 'read committed'; "

@@ -127,7 +127,8 @@ fn split_hosts<'a>(url: &ServerUrl<'a>, port: u16) -> Result<(Vec<String>, &'a s
 /// Shows no user and no password.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (database, servers) = (self.login.db(), self.servers.iter().map(shown).collect::<Vec<_>>().join(","));
+        let database = self.login.db();
+        let servers = self.servers.iter().map(shown).collect::<Vec<_>>().join(",");
         let scheme = if self.is_encrypted { "rediss" } else { "redis" };
         match (&self.topology, &self.servers[..]) {
             (Some(Topology::Sentinel { primary, .. }), _) => {

@@ -104,8 +104,10 @@ impl RedisEngine {
         beginning: &str,
         parse: impl Fn(&str) -> Option<T>,
     ) -> Result<BTreeSet<T>, Failure> {
-        let (prefix, pattern) = (self.prefix.with(""), beginning_with(&self.prefix.with(beginning)));
-        let (mut found, mut cursor) = (BTreeSet::new(), None);
+        let prefix = self.prefix.with("");
+        let pattern = beginning_with(&self.prefix.with(beginning));
+        let mut found = BTreeSet::new();
+        let mut cursor = None;
         while cursor.as_deref() != Some("0") {
             let mut scan = cmd("SCAN");
             scan.arg(cursor.as_deref().unwrap_or("0")).arg("MATCH").arg(&pattern).arg("COUNT").arg(SCANNED_AT_ONCE);

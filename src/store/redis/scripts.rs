@@ -268,7 +268,8 @@ fn digits(value: &Value) -> Result<i64, Failure> {
 /// Reads the reply to `look`: the holders of the names that are held.
 pub(super) fn looked(names: &[MutexName], answer: &Value) -> Result<Vec<FoundEntry>, Failure> {
     let Some([time, entries @ ..]) = answer.as_sequence() else { return Err(unexpected(answer)) };
-    let (time, mut found) = (instant(digits(time)?), Vec::new());
+    let time = instant(digits(time)?);
+    let mut found = Vec::new();
     for (name, entry) in names.iter().zip(entries.chunks(2)) {
         match entry {
             [Value::Nil, _] => {}

@@ -37,7 +37,8 @@ pub(super) fn connect(
     if let [server] = &servers[..] {
         return connect_through(server, until);
     }
-    let (first, mut failed) = (answered_last.load(Ordering::Relaxed), None);
+    let first = answered_last.load(Ordering::Relaxed);
+    let mut failed = None;
     for (at, until) in (first..).zip(shares(servers.len(), until)) {
         let server = &servers[at % servers.len()];
         match connect_through(server, until) {

@@ -37,7 +37,8 @@ impl RedisEngine {
 
     /// Waits until enough replicas have all writes of the server. The wait takes at most half of the time that is left.
     fn confirm(&self, attempt: &mut Attempt<Connection>) -> Result<(), Failure> {
-        let (left, needed) = (attempt.until.since(Clock::system().moment()), self.target.address.replicas);
+        let left = attempt.until.since(Clock::system().moment());
+        let needed = self.target.address.replicas;
         let wait = cmd("WAIT").arg(needed).arg((left.as_millis() / 2).max(1)).take();
         // `WAIT` waits only for the writes of this connection, but an earlier attempt may have written the grant on
         // another connection. So a harmless write on this connection comes first: a replica that has this write has all

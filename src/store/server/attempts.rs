@@ -80,7 +80,8 @@ impl<E: Engine> Server<E> {
     /// Ends leases, and decides on admissions. Returns the answers of the last attempt. Also returns whether the server may
     /// have carried out an earlier attempt, too.
     pub(super) fn decide(&self, request: Request<'_>) -> (Answers, bool) {
-        let (mut answers, mut again) = (None, false);
+        let mut answers = None;
+        let mut again = false;
         if request.ends.is_empty() && request.admissions.is_empty() {
             return (Answers::default(), again);
         }
@@ -108,7 +109,9 @@ impl<E: Engine> Server<E> {
         &self,
         exchange: impl FnMut(&mut Attempt<E::Connection>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let (kept, target, began) = (self.kept.get(), self.engine.target(), Clock::system().moment());
+        let kept = self.kept.get();
+        let target = self.engine.target();
+        let began = Clock::system().moment();
         progress::tell(&target.address);
         self.release_pending(kept, began, began.plus(target.timeout / 4));
         self.attempts(kept, began.plus(target.timeout), exchange)
@@ -129,7 +132,8 @@ impl<E: Engine> Server<E> {
     ) -> Result<T, Failure> {
         let (now, target) = (|| Clock::system().moment(), self.engine.target());
         let (began, mut pause, mut no_room): (_, _, Option<Failure>) = (now(), FIRST_PAUSE, None);
-        let (mut may_retry, mut may_have_happened) = (true, false);
+        let mut may_retry = true;
+        let mut may_have_happened = false;
         loop {
             let idle = if may_retry { kept.take() } else { None };
             let was_idle = idle.is_some();
@@ -277,7 +281,8 @@ impl<C: Send + 'static> Kept<C> {
         let mut has_work = true;
         while has_work {
             thread::sleep(IDLE_FOR);
-            let (mut idle, now) = (lock(&self.idle), Clock::system().moment());
+            let mut idle = lock(&self.idle);
+            let now = Clock::system().moment();
             let unused = idle.connections.partition_point(|(since, _)| since.plus(IDLE_FOR) <= now);
             let closed: Vec<_> = idle.connections.drain(..unused).collect();
             has_work = !idle.connections.is_empty();

@@ -47,7 +47,9 @@ pub(crate) enum AskAgain {
 impl Failure {
     /// Returns a failure of the store as a whole. The failure says that the server has not carried out the request.
     fn new(kind: MutexErrorKind, retry: AskAgain, said: impl Into<Cow<'static, str>>) -> Self {
-        let (about, may_have_happened, said) = (Concerns::TheStore, false, said.into());
+        let about = Concerns::TheStore;
+        let may_have_happened = false;
+        let said = said.into();
         Self { kind, about, retry, may_have_happened, said, code: None, advice: None, io: None }
     }
 

@@ -93,7 +93,8 @@ impl<E: Engine> Server<E> {
     /// read, renewed and released. After a failure, the marker ends with its term. No other request has the marker's
     /// name.
     fn try_marker(&self) -> Result<(), Failure> {
-        let (soloist, id) = (MutexName::lease("soloist").expect("it is a name"), Owner::unique());
+        let soloist = MutexName::lease("soloist").expect("it is a name");
+        let id = Owner::unique();
         let [marker, free] = ["", ", a free name"].map(|what| soloist.mark("soloist", format!("check {id}{what}")));
         let request = || LeaseRequest::new(marker.clone(), Term::DEFAULT, &Clock::system());
         let (ours, theirs) = (request(), request());

@@ -64,7 +64,10 @@ impl<'a> ServerUrl<'a> {
     pub(crate) fn parse<A: ServerAddress>(url: &'a str) -> Result<Self, InvalidOptions> {
         let (scheme, rest) = url.split_once(':').unwrap_or(("", url));
         let (place, options) = rest.split_once('?').unwrap_or((rest, ""));
-        let (kind, form, tls, scheme) = (A::KIND, A::FORM, A::TLS, scheme.to_ascii_lowercase());
+        let kind = A::KIND;
+        let form = A::FORM;
+        let tls = A::TLS;
+        let scheme = scheme.to_ascii_lowercase();
         let each = options.split('&').filter(|option| !option.is_empty()).collect();
         let parsed = Self { kind, form, tls, scheme, place, options: each };
         let is_known = A::SCHEMES.contains(&&*parsed.scheme);

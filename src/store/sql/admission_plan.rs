@@ -94,8 +94,12 @@ impl AdmissionPlan {
             S::later(S::EPOCH, &or_null(occurrence.map(|occurrence| occurrence.timestamp_micros())))
         };
         let row = |(key, lease): (&String, &Lease)| {
-            let (now, token, owner) = (S::NOW, S::TOKEN, lease.owner());
-            let (mut host, pid, term) = (encoded(&lease.holder_text()), owner.pid(), lease.term().get().as_micros());
+            let now = S::NOW;
+            let token = S::TOKEN;
+            let owner = lease.owner();
+            let mut host = encoded(&lease.holder_text());
+            let pid = owner.pid();
+            let term = lease.term().get().as_micros();
             host.truncate(LONGEST_TEXT); // The text is ASCII, so that it can be cut anywhere.
             let (until, occurrence) = (S::later(now, &term.to_string()), occurrence(lease));
             format!("('{key}', '{owner}', {token}, '{host}', {pid}, {now}, {until}, FALSE, {term}, {occurrence})")

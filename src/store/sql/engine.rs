@@ -112,7 +112,8 @@ fn end<S: Session>(attempt: &mut Attempt<S>, requests: &[EndRequest]) -> Result<
     for (request, asked) in requests.iter().zip(&asked) {
         groups.entry(request.end).or_default().insert(asked);
     }
-    let (mut ended, mut is_begun) = (Vec::new(), false);
+    let mut ended = Vec::new();
+    let mut is_begun = false;
     for (end, names) in groups {
         let names: Vec<&[String; 2]> = names.into_iter().collect();
         let rows = end_alike(attempt, end, &names);
@@ -186,7 +187,8 @@ fn together_or_alone<S, Q, A>(
         attempt.asked_since.get_or_insert(began);
     }
     let start = first.load(Ordering::Relaxed) % asked.len();
-    let (mut answers, mut reached) = (Vec::with_capacity(asked.len()), 0);
+    let mut answers = Vec::with_capacity(asked.len());
+    let mut reached = 0;
     for one in asked[start..].iter().chain(&asked[..start]) {
         let is_time = asked.len() > 1 && !attempt.is_broken && Clock::system().moment() < attempt.until;
         reached += usize::from(is_time);

@@ -111,11 +111,15 @@ fn any_of(dropped: &[DroppedRuns<'_>]) -> String {
 
 /// Returns the values of a record, in the order of the columns in `log_runs.sql`.
 fn row<S: Session>(record: &RunRecord) -> String {
-    let (event, run, end) = (event_key(record.event()), record.id(), record.end());
+    let event = event_key(record.event());
+    let run = record.id();
+    let end = record.end();
     let at = |time: Option<chrono::DateTime<chrono::Utc>>| {
         S::later(S::EPOCH, &or_null(time.map(|time| time.timestamp_micros())))
     };
-    let (occurrence, host, pid) = (at(Some(record.occurrence())), encoded(&record.host_text()), record.pid());
+    let occurrence = at(Some(record.occurrence()));
+    let host = encoded(&record.host_text());
+    let pid = record.pid();
     let token = or_null(record.fencing_token().map(FencingToken::get));
     let (started, ended) = (at(Some(record.started_at())), at(end.map(RunEnd::at)));
     let result = or_null(end.map(|end| quoted(end.result().keyword())));

@@ -54,7 +54,8 @@ impl Snapshot {
 
     /// Reads the rows that the statement `LOOK` returns. Returns `None` if they make no sense.
     fn read(rows: &[TextRow]) -> Option<Self> {
-        let (mut now, mut entries) = (None, HashMap::with_capacity(rows.len()));
+        let mut now = None;
+        let mut entries = HashMap::with_capacity(rows.len());
         for row in rows {
             if let [time] = &row[..] {
                 now = Some(time.parse().ok()?);
@@ -62,8 +63,12 @@ impl Snapshot {
             }
             let [name, owner, token, host, since, until, released, term, occurrence] = &row[..] else { return None };
             let (is_released, term) = (released == "1", term.parse().ok()?);
-            let (owner, host, token) = (owner.clone(), host.clone(), FencingToken::new(token.parse().ok()?));
-            let (since, until, occurrence) = (since.parse().ok()?, until.parse().ok()?, occurrence.parse().ok());
+            let owner = owner.clone();
+            let host = host.clone();
+            let token = FencingToken::new(token.parse().ok()?);
+            let since = since.parse().ok()?;
+            let until = until.parse().ok()?;
+            let occurrence = occurrence.parse().ok();
             let entry = MutexRow { owner, token, host, since, until, is_released, term, occurrence };
             entries.insert(name.clone(), entry);
         }

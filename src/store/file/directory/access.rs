@@ -35,7 +35,10 @@ impl Access {
     /// shared and sticky. Also refuses a directory of another user, unless its group shares it, root owns it, or this
     /// process runs as root.
     pub(super) fn in_directory(path: &Path, directory: &Metadata) -> io::Result<Self> {
-        let (path, mode, owner, us) = (path.display(), directory.mode(), directory.uid(), our_user());
+        let path = path.display();
+        let mode = directory.mode();
+        let owner = directory.uid();
+        let us = our_user();
         let (group, shared) = (directory.gid(), mode & SHARED_DIRECTORY == SHARED_DIRECTORY);
         if mode & WRITABLE_BY_ALL != 0 {
             return Err(refused(format!(
@@ -136,7 +139,9 @@ pub(super) fn accept_link(link: &Metadata, directory: &Metadata) -> io::Result<(
 
 /// Returns the error that explains why this user can't open this file or directory, or make a file in it.
 pub(super) fn why_closed(found: &Metadata) -> io::Error {
-    let (owner, mode, us) = (found.uid(), found.mode() & 0o7777, our_user());
+    let owner = found.uid();
+    let mode = found.mode() & 0o7777;
+    let us = our_user();
     refused(format!(
         "it belongs to user {owner} and has mode {mode:o}, and this process runs as user {us}: use a directory of this user; or let \
          user {owner} give it away (`chown {us}`); or share the directory with a group of this user (`chmod g+rwxs`), and its files, \

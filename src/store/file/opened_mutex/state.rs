@@ -216,8 +216,10 @@ impl StateEntry {
                 Some(LifeId { generation: generation.parse().ok()?, inode: inode.parse().ok()? })
             }
         };
-        let (owner, token) = (field("owner ")?.parse().ok()?, FencingToken::new(field("token ")?.parse().ok()?));
-        let (since, until) = (parse_stamp(field("since ")?)?, parse_stamp(line.get(UNTIL)?)?);
+        let owner = field("owner ")?.parse().ok()?;
+        let token = FencingToken::new(field("token ")?.parse().ok()?);
+        let since = parse_stamp(field("since ")?)?;
+        let until = parse_stamp(line.get(UNTIL)?)?;
         let mut holder = Holder::new(owner, token, decoded_text(field("host ")?)?, since, until)
             .with_occurrence(field("for ").and_then(parse_stamp));
         if let Some(group) = head.split_once(" group ").and_then(|(_, group)| group.trim_end().parse().ok()) {
