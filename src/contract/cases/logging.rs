@@ -100,8 +100,12 @@ pub(super) fn the_newest_runs_stay_and_the_last_success<H: Harness>(subject: &Su
     let event = name.mutex();
     let runs: Vec<RunRecord> = (0..MANY)
         .map(|number| {
-            let result = if number == 3 { OutcomeKind::Succeeded } else { OutcomeKind::Failed };
-            ended(&started(event, number), result, Some("it broke"))
+            let run = started(event, number);
+            if number == 3 {
+                ended(&run, OutcomeKind::Succeeded, None)
+            } else {
+                ended(&run, OutcomeKind::Failed, Some("it broke"))
+            }
         })
         .collect();
     for runs in runs.chunks(9) {
