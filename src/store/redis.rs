@@ -237,8 +237,7 @@ impl RedisMutexBuilder {
     /// Sets how many replicas must confirm an admission, a renewal or a release before the call returns. The default is
     /// the number in the URL, as in `?wait=1`, or 0. If too few replicas confirm in time, the call fails:
     ///
-    /// - A new lease or claim is released with the next call of this process, or when the last handle of the store is
-    ///   dropped.
+    /// - A new lease or claim is released.
     /// - A renewal is retried until the lease ends. Then the run is cancelled, so that no run goes on under a primary
     ///   that is cut off from its replicas.
     /// - A release, or the end of a pause, may have taken effect on the primary.

@@ -64,9 +64,9 @@ impl Engine for RedisEngine {
     }
 
     fn carry_out(&self, attempt: &mut Attempt<Connection>, request: Request<'_>) -> Result<Answers, Failure> {
-        let mut answers = scripts::carry_out(attempt, &self.prefix, self.target.timeout + MARGIN, request)?;
+        let mut answers = self.call_script(attempt, request)?;
         if self.target.address.replicas > 0 {
-            self.wait_for_replicas(attempt, &mut answers);
+            self.wait_for_replicas(attempt, request.admissions, &mut answers);
         }
         Ok(answers)
     }
@@ -96,6 +96,15 @@ impl Engine for RedisEngine {
 }
 
 impl RedisEngine {
+    /// Ends leases and claims, and decides on admissions, by calls of the script `carry_out`.
+    pub(super) fn call_script(
+        &self,
+        attempt: &mut Attempt<Connection>,
+        request: Request<'_>,
+    ) -> Result<Answers, Failure> {
+        scripts::carry_out(attempt, &self.prefix, self.target.timeout + MARGIN, request)
+    }
+
     /// Reads all keys of this store whose text behind the prefix begins with `beginning`. Passes each such text to
     /// `parse`, and returns the results. A key is left out if its result is `None`.
     pub(super) fn scan<T: Ord>(
