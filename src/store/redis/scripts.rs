@@ -143,8 +143,11 @@ pub(super) fn carry_out(
     let asked_before = attempt.asked_since.map(|asked| Clock::system().moment().since(asked));
     let mut answers = Answers::default();
     for (call, reply) in calls.iter().zip(&replies) {
-        let of_call = carried_out(*call, reply, asked_before, &mut attempt.connection.clock);
-        let of_call = of_call.unwrap_or_else(|failure| Answers::failed(*call, &failure));
+        let failed = |failure: Failure| Answers {
+            ends: vec![Err(failure.clone()); call.ends.len()],
+            admissions: vec![Err(failure); call.admissions.len()],
+        };
+        let of_call = carried_out(*call, reply, asked_before, &mut attempt.connection.clock).unwrap_or_else(failed);
         answers.ends.extend(of_call.ends);
         answers.admissions.extend(of_call.admissions);
     }

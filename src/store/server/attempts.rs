@@ -12,6 +12,7 @@ use super::failure::{AskAgain, Failure};
 use crate::base::lock::lock;
 use crate::base::{per_process::PerProcess, progress, threads};
 use crate::lease::{name::MutexName, owner::Owner};
+use crate::store::event_mutex::admission::Admitted;
 use crate::time::clock::{Clock, moment::Moment, random_below};
 
 /// The limit of the first pause before a retry, if the server has no room for another connection, or is starting.
@@ -72,31 +73,52 @@ struct Idle<C> {
     has_thread: bool,
 }
 
+/// The answers to one part of a request: either its `ends` or its `admissions`.
+pub(super) struct Part<T> {
+    pub(super) answers: Vec<Result<T, Failure>>,
+    /// Whether the answers come from a retry, and the server may have carried out an earlier attempt, too.
+    pub(super) again: bool,
+}
+
+impl<T: Clone> Part<T> {
+    const EMPTY: Self = Self { answers: Vec::new(), again: false };
+
+    fn failed(failure: Failure, count: usize) -> Self {
+        Self { answers: vec![Err(failure); count], again: false }
+    }
+}
+
 impl<E: Engine> Server<E> {
     pub(crate) fn new(engine: E) -> Self {
         Self { engine, kept: PerProcess::default() }
     }
 
-    /// Ends leases, and decides on admissions. Returns the answers of the last attempt. Also returns whether the server may
-    /// have carried out an earlier attempt, too.
-    pub(super) fn decide(&self, request: Request<'_>) -> (Answers, bool) {
-        let mut answers = None;
-        let mut again = false;
+    /// Ends leases, and decides on admissions.
+    pub(super) fn decide(&self, request: Request<'_>) -> (Part<bool>, Part<Admitted>) {
         if request.ends.is_empty() && request.admissions.is_empty() {
-            return (Answers::default(), again);
+            return (Part::EMPTY, Part::EMPTY);
         }
+        let mut ended = None;
+        let mut decided = None;
         let outcome = self.call(|attempt| {
-            (answers, again) = (None, attempt.asked_since.is_some());
-            let Answers { ends, admissions } = answers.insert(self.engine.carry_out(attempt, request)?);
+            let again = attempt.asked_since.is_some();
+            // If an earlier attempt ended the leases, and only its admissions failed, the retry has only the
+            // admissions.
+            let ends = if ended.is_some() { &[] } else { request.ends };
+            decided = None;
+            let Answers { ends, admissions } = self.engine.carry_out(attempt, Request { ends, ..request })?;
             let is_begun = ends.iter().any(Result::is_ok) || admissions.iter().any(Result::is_ok);
-            let failure = of_the_store(ends).or_else(|| of_the_store(admissions));
+            let mut failure = of_the_store(&ends);
+            if failure.is_none() {
+                failure = of_the_store(&admissions);
+                ended.get_or_insert(Part { answers: ends, again });
+                decided = Some(Part { answers: admissions, again });
+            }
             failure.map_or(Ok(()), |failure| Err(failure.perhaps_done(is_begun)))
         });
-        let failed = || {
-            let failure = outcome.err().unwrap_or_else(|| Failure::unusable("the store gave no answer"));
-            Answers::failed(request, &failure)
-        };
-        (answers.unwrap_or_else(failed), again)
+        let failure = || outcome.clone().err().unwrap_or_else(|| Failure::unusable("the store gave no answer"));
+        let ended = ended.unwrap_or_else(|| Part::failed(failure(), request.ends.len()));
+        (ended, decided.unwrap_or_else(|| Part::failed(failure(), request.admissions.len())))
     }
 
     /// Sends the pending releases, and then runs `exchange` on a connection.

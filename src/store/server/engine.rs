@@ -116,16 +116,6 @@ pub(crate) struct Answers {
     pub(crate) admissions: Vec<Result<Admitted, Failure>>,
 }
 
-impl Answers {
-    /// Makes the answers to a request that failed as a whole.
-    pub(crate) fn failed(request: Request<'_>, failure: &Failure) -> Self {
-        Self {
-            ends: vec![Err(failure.clone()); request.ends.len()],
-            admissions: vec![Err(failure.clone()); request.admissions.len()],
-        }
-    }
-}
-
 /// A held name with its holder. If the entry can't be read, the name has a failure in place of the holder.
 pub(crate) type FoundEntry = (MutexName, Result<Holder, Failure>);
 

@@ -100,15 +100,15 @@ impl<E: Engine> Server<E> {
         let (ours, theirs) = (request(), request());
         let owner = ours.owner();
         let admissions = [Admission::of(ours).unless(free), Admission::of(theirs)];
-        let (answers, _) = self.decide(Request { ends: &[], admissions: &admissions.each_ref() });
-        let decided = answers.admissions.into_iter().collect::<Result<Vec<Admitted>, Failure>>()?;
+        let (_, decided) = self.decide(Request { ends: &[], admissions: &admissions.each_ref() });
+        let decided = decided.answers.into_iter().collect::<Result<Vec<Admitted>, Failure>>()?;
         let mut is_kept = matches!(decided[..], [Admitted::Granted(_), Admitted::ClaimTaken(_)]);
         for (_, holder) in self.call(|attempt| self.engine.held(attempt, Names::of(&marker)))? {
             is_kept &= holder?.owner() == owner;
         }
         for end in [End::After(Term::DEFAULT), End::Now] {
-            let (answers, _) = self.decide(Request::to_end(&[EndRequest { name: marker.clone(), owner, end }]));
-            for was_ours in answers.ends {
+            let (ended, _) = self.decide(Request::to_end(&[EndRequest { name: marker.clone(), owner, end }]));
+            for was_ours in ended.answers {
                 is_kept &= was_ours?;
             }
         }
@@ -171,19 +171,19 @@ impl<E: LogEngine> EventMutex for Server<E> {
         };
         let ends: Vec<EndRequest> = releases.iter().map(end).collect();
         let asked: Vec<&Admission> = admissions.iter().map(Slot::asked).collect();
-        let (answers, again) = self.decide(Request { ends: &ends, admissions: &asked });
-        for (slot, answer) in admissions.iter_mut().zip(answers.admissions) {
-            slot.fill(self.admitted(slot.asked(), answer, again));
+        let (ended, decided) = self.decide(Request { ends: &ends, admissions: &asked });
+        for (slot, answer) in admissions.iter_mut().zip(decided.answers) {
+            slot.fill(self.admitted(slot.asked(), answer, decided.again));
         }
-        for (slot, answer) in releases.iter_mut().zip(answers.ends) {
-            slot.fill(self.released(slot.asked(), answer, again));
+        for (slot, answer) in releases.iter_mut().zip(ended.answers) {
+            slot.fill(self.released(slot.asked(), answer, ended.again));
         }
     }
 
     fn extend(&self, leases: &mut [Slot<Lease, bool>], term: Term) {
         let ends: Vec<EndRequest> = leases.iter().map(|slot| EndRequest::of(slot.asked(), End::After(term))).collect();
-        let (answers, _) = self.decide(Request::to_end(&ends));
-        for (slot, answer) in leases.iter_mut().zip(answers.ends) {
+        let (ended, _) = self.decide(Request::to_end(&ends));
+        for (slot, answer) in leases.iter_mut().zip(ended.answers) {
             slot.fill(answer.map_err(|failure| self.failed(attempted_extension(slot.asked()), failure)));
         }
     }
@@ -212,9 +212,11 @@ impl<E: LogEngine> EventMutex for Server<E> {
         let holder = held.as_ref().and_then(Held::holder);
         let owner = holder.map_or_else(Owner::unique, Holder::owner);
         let end = EndRequest { name: name.clone(), owner, end: End::Now };
-        let (mut answers, _) = self.decide(Request::to_end(&[end]));
-        let failed = |failure| self.failed(format_args!("break {}", name.in_words()), failure);
-        let ended = answers.ends.remove(0).map_err(failed)?;
+        let (mut ended, _) = self.decide(Request::to_end(&[end]));
+        let ended = ended
+            .answers
+            .remove(0)
+            .map_err(|failure| self.failed(format_args!("break {}", name.in_words()), failure))?;
         Ok(held.filter(|_| ended))
     }
 

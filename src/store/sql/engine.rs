@@ -57,7 +57,7 @@ impl<S: Session> Engine for SqlEngine<S> {
         let first = AtomicUsize::new(0);
         let admissions = together_or_alone(attempt, request.admissions, &first, admit);
         match admissions {
-            // The leases have ended, although the admissions failed.
+            // A retry of the failed admissions must not end the leases again.
             Err(failure) if !ends.is_empty() => {
                 Ok(Answers { ends, admissions: vec![Err(failure); request.admissions.len()] })
             }
