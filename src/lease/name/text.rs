@@ -34,11 +34,12 @@ impl MutexName {
     /// Returns the name for a message: a lease, a claim or a permit as its text, and a marker in words.
     pub(crate) fn in_words(&self) -> String {
         let (Some(event), Some(mark)) = (self.event(), self.marked()) else { return self.to_string() };
-        let what = match mark.split(' ').next().unwrap_or_default() {
-            "paused" | "event" => "the pause",
-            "queue" | "waits" => "the queue",
-            "slot" => "a slot",
-            "backfill" => "the backfill",
+        let what = match mark.split_once(' ') {
+            None if mark == "paused" => "the pause",
+            Some(("event", "paused")) => "the pause",
+            Some(("queue" | "waits", _)) => "the queue",
+            Some(("slot", _)) => "a slot",
+            Some(("backfill", _)) => "the backfill",
             _ => "a marker",
         };
         format!("{what} of {event}")
@@ -222,6 +223,7 @@ mod tests {
             ("slot 1", "a slot of import"),
             ("backfill 2026-03-01T12:00:00Z", "the backfill of import"),
             ("seen hourly, UTC", "a marker of import"),
+            ("event x", "a marker of import"),
         ] {
             assert_eq!(name.mark("import", mark).in_words(), words);
         }

@@ -58,7 +58,8 @@ impl ServerAddress for Address {
         let hosts: Vec<Config> = each_host(url.place).map(|place| read(&place)).collect::<Result<_, _>>()?;
         let is_one = |config: &Config| match config.get_hosts() {
             [Host::Tcp(host)] => !host.contains(','),
-            hosts => hosts.len() == 1,
+            [Host::Unix(socket)] => !socket.to_string_lossy().contains(','),
+            _ => false,
         };
         let form = "lists hosts in its options: write them as in postgres://user:password@a,b:5433/database";
         url.refuse_if(!hosts.iter().all(is_one), form)?;
@@ -187,6 +188,7 @@ mod tests {
             ("postgres://u:p@h/app?connect_timeout=5", &unknown),
             ("postgres://u:p@/app?host=h,secret", hosts),
             ("postgres://u:p@h/app?host=secret", hosts),
+            ("postgres://u:p@/app?host=%2Frun%2Fa,%2Fsecret", hosts),
             // The password has a &, so `secret` is a part of it.
             ("postgres://u@h/app?password=a&secret=b", &unknown),
             ("postgres://u:secret@h,%2Frun%2Fpg/app", "lists a socket and a host: name only sockets or only hosts"),
