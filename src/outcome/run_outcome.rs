@@ -223,30 +223,25 @@ impl RunOutcome {
     /// why the run [failed](Self::is_failure) nevertheless. `None`: there is no fault, or the task timed out and then
     /// returned without an error.
     pub(crate) fn error(&self) -> Option<String> {
+        // The application's error type writes the message, and its code can panic.
+        let shown = |message: &dyn fmt::Display| {
+            contain(|| message.to_string()).unwrap_or_else(|_| "an error whose message can't be shown".to_owned())
+        };
         let message = |fault: &Fault| match fault {
-            Fault::Failed(error) => Chain(&**error).to_string(),
+            Fault::Failed(error) => shown(&Chain(&**error)),
             Fault::Panicked(message) => message.to_string(),
             Fault::Exited(status) => Exited(*status).to_string(),
         };
-        let error = || match &self.ended {
-            Ended::Succeeded => self.failure_of_success(),
+        match &self.ended {
+            Ended::Succeeded => match (self.lease_lost_at(), self.hook_failures(), self.unprotected()) {
+                (Some(at), ..) => Some(format!("the lease was lost at {}", for_people(at))),
+                (None, [failure, ..], _) => Some(shown(failure)),
+                (None, [], error) => error.map(|error| format!("unprotected: {}", Chain(error))),
+            },
             Ended::Faulted(fault) => Some(message(fault)),
             Ended::TimedOut { fault, .. } => fault.as_ref().map(message),
             Ended::NotStarted => self.hook_failures().first().map(|failure| message(&failure.fault)),
-        };
-        // The application's error type writes the message, and its code can panic.
-        contain(error).unwrap_or_else(|_| Some("an error whose message can't be shown".to_owned()))
-    }
-
-    /// Returns the reason why a run failed although its task succeeded.
-    fn failure_of_success(&self) -> Option<String> {
-        if let Some(at) = self.lease_lost_at() {
-            return Some(format!("the lease was lost at {}", for_people(at)));
         }
-        if let Some(failure) = self.hook_failures().first() {
-            return Some(failure.to_string());
-        }
-        self.unprotected().map(|error| format!("unprotected: {}", Chain(error)))
     }
 
     /// Returns whether another server may run the occurrence. It may do so if the lease was lost before the task
