@@ -86,6 +86,8 @@ fn a_process_with_a_due_event_writes_its_state_and_its_end() {
         // One call wakes all threads that wait for the first answer of a store. How often one thread waits for another is left
         // to chance.
         calls.retain(|call| !call.starts_with("futex(") || call.contains(&i32::MAX.to_string()));
+        // The standard library tries once whether the system has `statx`: at the mark, or earlier.
+        calls.retain(|call| !call.starts_with("statx(0, NULL"));
         at_most(68, &calls);
         let names = ["renameat(", "write(", "clone", "fsync", "futex"];
         assert_eq!(names.map(|name| count(&calls, name)), [0, 2, 1, 0, 1], "{calls:?}");
