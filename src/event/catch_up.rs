@@ -34,8 +34,6 @@ pub(crate) struct CatchUp {
     /// The marker that shows since when the store has known the event. `None`: the event has no `catch_up`, and only
     /// occurrences that waited in its queue are made up for.
     pub(crate) marker: Option<MutexName>,
-    /// The number of places in the event's queue. If the event replaces its runs, 1: only its latest occurrence counts.
-    places: usize,
     known: Mutex<KnownRuns>,
 }
 
@@ -46,8 +44,8 @@ struct KnownRuns {
     settled: BTreeSet<DateTime<Utc>>,
     /// The occurrences that this process runs, or is about to run or to check.
     in_progress: BTreeSet<DateTime<Utc>>,
-    /// The latest occurrences that this process skipped as `Queued`. At most `places` occurrences are kept.
-    queued: BTreeSet<DateTime<Utc>>,
+    /// The latest occurrence that this process skipped as `Queued`.
+    queued: Option<DateTime<Utc>>,
     /// The time at which the store last confirmed that it has the marker.
     marker_confirmed: Option<Moment>,
 }
@@ -70,8 +68,7 @@ impl CatchUp {
             protection.mutex.mark(Arc::clone(event), text)
         });
         let (window, most) = asked.or_else(|| Some((protection.queue.as_ref()?.within, 1)))?;
-        let places = protection.queue.as_ref().filter(|queue| !queue.replaces).map_or(1, |queue| queue.places.len());
-        Some(Self { window, most, marker, places, known: Mutex::default() })
+        Some(Self { window, most, marker, known: Mutex::default() })
     }
 
     /// Returns the occurrences that may have been missed at `minute`, the oldest first, and notes them as in progress.
@@ -90,18 +87,10 @@ impl CatchUp {
         let mut known = lock(&self.known);
         let open_for = TimeDelta::from_std(self.window + timetable.jitter.longest()).unwrap_or(TimeDelta::MAX);
         let earliest = minute.checked_sub_signed(open_for).unwrap_or(DateTime::<Utc>::MIN_UTC);
-        // In a queue with several places, an occurrence still counts after a later occurrence was due.
-        let in_line = self.marker.is_none() && self.places > 1;
-        let last_up_to = |latest: DateTime<Utc>| {
-            if in_line {
-                known.queued.range(..=latest).next_back().copied()
-            } else {
-                timetable.last_open(earliest, latest)
-            }
-        };
+        let last_up_to = |latest: DateTime<Utc>| timetable.last_open(earliest, latest);
         let last_before = |next: DateTime<Utc>| last_up_to(next - TimeDelta::seconds(1));
         let may_be_missed = |occurrence: &DateTime<Utc>| {
-            (self.marker.is_some() || known.queued.contains(occurrence))
+            (self.marker.is_some() || known.queued == Some(*occurrence))
                 && !known.settled.contains(occurrence)
                 && !known.in_progress.contains(occurrence)
         };
@@ -112,7 +101,7 @@ impl CatchUp {
         // After a clock change, an occurrence can start later than the occurrence after it.
         let started = iter::successors(latest, |next| last_before(*next))
             .filter(|occurrence| timetable.start_of(*occurrence) <= minute);
-        let count = if in_line { self.places } else { self.most - usize::from(due.is_some()) };
+        let count = self.most - usize::from(due.is_some());
         let mut missed: Vec<_> = started.take(count).take_while(is_open).filter(may_be_missed).collect();
         missed.reverse();
         known.in_progress.extend(&missed);
@@ -132,16 +121,11 @@ impl CatchUp {
 
     /// Notes that another process or another tick waits to run this occurrence.
     pub(crate) fn note_queued(&self, occurrence: DateTime<Utc>) {
-        let mut known = lock(&self.known);
-        known.queued.insert(occurrence);
-        while known.queued.len() > self.places {
-            known.queued.pop_first();
-        }
+        lock(&self.known).queued = Some(occurrence);
     }
 
     pub(crate) fn settle(&self, occurrence: DateTime<Utc>) {
         let mut known = lock(&self.known);
-        known.queued.remove(&occurrence);
         known.settled.insert(occurrence);
         while known.settled.len() > self.most {
             known.settled.pop_first();

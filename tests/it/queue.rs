@@ -381,48 +381,6 @@ fn what_a_killed_server_waited_with_is_taken_over_by_one_that_was_refused() {
     }
 }
 
-/// Fills the queue, so that an occurrence after the waiting ones is refused. The last tick is due.
-#[test]
-fn all_that_a_killed_server_waited_with_is_taken_over_in_order() {
-    let fleet = Fleet::on(MemoryMutex::new(), |event| {
-        event.hourly().on_overlap(Overlap::QueueAll(3)).within(Duration::from_secs(5 * 3600))
-    });
-    let (server, mut leases) = (fleet.server(), vec![fleet.takes(&mutex())]);
-    for (number, hour) in (1..=3).zip([0, 60, 120]) {
-        leases.extend([fleet.takes(&place(number)), fleet.takes(&waiter(minute(hour)))]);
-        let report = server.run_due(minute(hour));
-        assert!(matches!(skipped(&report, EVENT), SkipReason::Queued(Some(_))), "{report}");
-    }
-    let full = server.run_due(minute(180));
-    assert!(matches!(skipped(&full, EVENT), SkipReason::QueueFull(Some(_))), "{full}");
-    for lease in leases {
-        assert!(fleet.store.forget(&lease).unwrap());
-    }
-    fleet.ended.lock().unwrap().extend([0, 60, 120, 240].map(minute));
-    let report = server.run_due(minute(240));
-    assert_eq!(report.entries().len(), 4, "{report}");
-    let lines = fleet.diary.lines();
-    assert_eq!(lines, ["start 0", "end 0", "start 60", "end 60", "start 120", "end 120", "start 240", "end 240"]);
-    assert!(server.run_due(minute(241)).entries().is_empty(), "they have run");
-}
-
-#[test]
-fn of_those_that_waited_at_one_place_only_the_latest_is_taken_over() {
-    for policy in [Overlap::QueueOne, Overlap::Replace] {
-        let fleet = Fleet::on(MemoryMutex::new(), move |event| event.hourly().on_overlap(policy).within(DAY));
-        let server = fleet.server();
-        for hour in [0, 60] {
-            let leases = [mutex(), waiter(minute(hour))].map(|name| fleet.takes(&name));
-            let report = server.run_due(minute(hour));
-            assert!(matches!(skipped(&report, EVENT), SkipReason::Queued(Some(_))), "{report}");
-            assert!(leases.iter().all(|lease| fleet.store.forget(lease).unwrap()));
-        }
-        fleet.ended.lock().unwrap().extend([0, 60].map(minute));
-        let reports = [61, 62].map(|number| server.run_due(minute(number)));
-        assert_eq!(fleet.diary.lines(), ["start 60", "end 60"], "{policy:?}: {reports:?}");
-    }
-}
-
 /// Waits for ten periods, a minute at least: as long as its claim may be asked for.
 #[test]
 fn a_wait_ends_with_its_time() {

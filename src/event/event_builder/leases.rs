@@ -117,9 +117,9 @@ impl Event {
     /// - [`Replaced`](crate::SkipReason::Replaced): the occurrence waited to replace a run, and a later occurrence
     ///   came.
     ///
-    /// If the server of a waiting occurrence is killed, shut down or paused, the next tick of another server takes over
-    /// the occurrence. Without [`catch_up`](Self::catch_up), only a process that skipped the occurrence as `Queued` can
-    /// take it over. So a process that cron starts for each tick can't take it over. [The
+    /// If the server of waiting occurrences is killed, shut down or paused, the next tick of another server takes over
+    /// the latest of them. Without [`catch_up`](Self::catch_up), only a process that skipped this occurrence as `Queued`
+    /// can take it over. So a process that cron starts for each tick can't take it over. [The
     /// book](https://docs.rs/crate/soloist/latest/source/docs/guide/queues.md) describes every case. Events with one
     /// [`mutex_name`](Self::mutex_name) have one queue. Runs [by hand](crate::Schedule::run_event) do not wait.
     ///
