@@ -312,6 +312,7 @@ fn paused(schedule: &Schedule, event: Option<&str>) -> Answered {
 }
 
 fn check(schedule: &Schedule) -> Answered {
+    // The usual message of an outage would point to `check` itself.
     let warnings = schedule.check().map_err(|error| CommandFailure::new(&error).with_code(STORE))?;
     if warnings.is_empty() {
         let is_in_memory = schedule.stores().iter().any(|store| store.scope == Scope::Process);

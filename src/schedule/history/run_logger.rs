@@ -462,11 +462,11 @@ impl Observer for Arc<RunLogger> {
                 let (at, error) = (notice.at(), outcome.error());
                 let mut state = self.state();
                 let LoggedStart { record, after_failure } = state.runs.remove(&id).unwrap_or_default();
-                if (!outcome.is_success() || outcome.is_failure()) && after_failure.is_some() {
-                    state.queue(event).work.follow_up = after_failure;
-                }
                 let record = record.map_or_else(|| started(outcome.fencing_token()), |(record, _)| record);
                 let record = record.ended(at, outcome.kind(), error.as_deref()).with_attempts(outcome.attempts());
+                if !record.is_success() && after_failure.is_some() {
+                    state.queue(event).work.follow_up = after_failure;
+                }
                 self.post(state, record);
             }
             _ => {}

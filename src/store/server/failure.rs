@@ -47,10 +47,16 @@ pub(crate) enum AskAgain {
 impl Failure {
     /// Returns a failure of the store as a whole. The failure says that the server has not carried out the request.
     fn new(kind: MutexErrorKind, retry: AskAgain, said: impl Into<Cow<'static, str>>) -> Self {
-        let about = Concerns::TheStore;
-        let may_have_happened = false;
-        let said = said.into();
-        Self { kind, about, retry, may_have_happened, said, code: None, advice: None, io: None }
+        Self {
+            kind,
+            about: Concerns::TheStore,
+            retry,
+            may_have_happened: false,
+            said: said.into(),
+            code: None,
+            advice: None,
+            io: None,
+        }
     }
 
     /// Returns the failure of a request without a reply.

@@ -213,10 +213,8 @@ impl<E: LogEngine> EventMutex for Server<E> {
         let owner = holder.map_or_else(Owner::unique, Holder::owner);
         let end = EndRequest { name: name.clone(), owner, end: End::Now };
         let (mut ended, _) = self.decide(Request::to_end(&[end]));
-        let ended = ended
-            .answers
-            .remove(0)
-            .map_err(|failure| self.failed(format_args!("break {}", name.in_words()), failure))?;
+        let failed = |failure| self.failed(format_args!("break {}", name.in_words()), failure);
+        let ended = ended.answers.remove(0).map_err(failed)?;
         Ok(held.filter(|_| ended))
     }
 
